@@ -241,19 +241,16 @@ func (c *ControlPlane) Err() error {
 	}
 }
 
-// RESTConfig returns a client configuration for the user kube-apiserver's own loopback client
-// has, with all rights (system:masters). Requests call the server in the process, without a
-// socket; those that change the protocol (exec, port-forward) need a listener. Requests fail
-// unless Start has returned nil.
+// RESTConfig returns a client configuration for the administrator (admin, system:masters).
+// Requests call the server in the process, without a socket; those that change the protocol
+// (exec, port-forward) need a listener. Requests fail unless Start has returned nil.
 func (c *ControlPlane) RESTConfig() *rest.Config {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.running.Client == nil {
 		return &rest.Config{Transport: notStarted{}}
 	}
-	client := rest.CopyConfig(c.running.Client)
-	client.ContentConfig = rest.ContentConfig{} // JSON, which all types have
-	return client
+	return apiserver.AsAdmin(c.running.Client)
 }
 
 // notStarted refuses all requests.

@@ -9,12 +9,15 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -241,6 +244,48 @@ func withGate(name string) *config.ServerConfiguration {
 	cfg := config.Default()
 	cfg.APIServer.FeatureGates = map[string]bool{name: true}
 	return cfg
+}
+
+// TestMutatingPolicy: a policy that mutates is in force, although the program has requested no
+// OpenAPI document.
+func TestMutatingPolicy(t *testing.T) {
+	const policy = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: label}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}
+  failurePolicy: Fail
+  reinvocationPolicy: Never
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration: {expression: 'Object{metadata: Object.metadata{labels: {"seen": "yes"}}}'}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: label}
+spec: {policyName: label}
+`
+	cp := start(t, controlplane.Options{})
+	for i, text := range strings.Split(policy, "---") {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
+			t.Fatal(err)
+		}
+		resource := admissionregistrationv1.SchemeGroupVersion.WithResource([]string{"mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}[i])
+		if _, err := dynamic.NewForConfigOrDie(cp.RESTConfig()).Resource(resource).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	maps := kubernetes.NewForConfigOrDie(cp.RESTConfig()).CoreV1().ConfigMaps("default")
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "m-"}}
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		created, err := maps.Create(ctx, object, metav1.CreateOptions{})
+		return err == nil && created.Labels["seen"] == "yes", nil
+	})
+	if err != nil {
+		t.Error("no created config map had the label of the policy")
+	}
 }
 
 // TestGroupOfACRD: a group has types of the program or CRDs, not both.

@@ -87,6 +87,7 @@ type builder struct {
 	trusted   *trustedRequests // set with the aggregator
 	bootstrap bootstrapToken
 	discovery *crds.Discovery
+	openAPI   *lazyOpenAPI        // set with the aggregator
 	groups    *apiservices.Groups // set with the aggregator
 	rbac      bool                // whether RBAC is an authorizer
 }
@@ -232,6 +233,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare the controllers for remote API servers: %w", err)
 	}
+	b.openAPI = documents.openAPI
 	aggregator.GenericAPIServer.ShutdownTimeout = shutdownTimeout
 	if err := errors.Join(b.installMetrics(aggregator.GenericAPIServer, extensions), b.caches.endWith(aggregator.GenericAPIServer)); err != nil {
 		return nil, err

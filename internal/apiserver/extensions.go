@@ -136,12 +136,21 @@ func (b *builder) schemes() []*runtime.Scheme {
 	return list
 }
 
+// AsAdmin returns a client like that of the server itself, but of the administrator: the server's
+// own requests are not audited as a user's, and do not have OpenAPI built. It sends JSON, which
+// all types have.
+func AsAdmin(client *rest.Config) *rest.Config {
+	client = rest.CopyConfig(client)
+	client.ContentConfig = rest.ContentConfig{}
+	client.Impersonate = rest.ImpersonationConfig{UserName: "admin", Groups: []string{user.SystemPrivilegedGroup}}
+	return client
+}
+
 // installGroups serves the groups beside the native ones.
 func (b *builder) installGroups(server *controlplane.Server) error {
-	environment := GroupEnvironment{Client: rest.CopyConfig(b.generic.LoopbackClientConfig), Options: func(codec runtime.Codec) generic.RESTOptionsGetter {
+	environment := GroupEnvironment{Client: AsAdmin(b.generic.LoopbackClientConfig), Options: func(codec runtime.Codec) generic.RESTOptionsGetter {
 		return b.config.Storage.RESTOptionsGetter(groupStores{b, codec}, b.cached)
 	}}
-	environment.Client.ContentConfig = rest.ContentConfig{} // JSON
 	for _, group := range b.config.Extensions.Groups {
 		info, err := group.Install(environment)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apiserver/pkg/admission"
 	mutatingadmissionpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
@@ -39,6 +40,21 @@ func (b *builder) mutatingPolicies() *mutatingPolicies {
 		return b.config.Storage.HasObjects(ctx, admissionregistrationv1.Resource("mutatingadmissionpolicybindings"), "")
 	}
 	return m
+}
+
+// policyWrites starts the build of the OpenAPI documents, which the plugin needs, when a policy
+// that mutates is written: a server in a program builds them only if they are needed.
+type policyWrites struct{ *builder }
+
+// Handles implements [admission.Interface].
+func (policyWrites) Handles(admission.Operation) bool { return true }
+
+// Validate implements [admission.ValidationInterface].
+func (p policyWrites) Validate(_ context.Context, attributes admission.Attributes, _ admission.ObjectInterfaces) error {
+	if attributes.GetResource().GroupResource() == admissionregistrationv1.Resource("mutatingadmissionpolicies") {
+		p.openAPI.requestBuild()
+	}
+	return nil
 }
 
 // observe closes read when handler has answered the plugin's request for the list of

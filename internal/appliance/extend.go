@@ -101,6 +101,5 @@ func callController(ctx context.Context, controller Controller, client *rest.Con
 			err = fmt.Errorf("panic: %v\n%s", cause, debug.Stack())
 		}
 	}()
-	client.ContentConfig = rest.ContentConfig{} // JSON, which all types have
-	return controller.Run(ctx, client)
+	return controller.Run(ctx, apiserver.AsAdmin(client))
 }

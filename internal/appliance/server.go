@@ -176,7 +176,9 @@ func (s *server) ready(ctx context.Context) {
 		}
 		s.log.Info("try: kubectl --kubeconfig " + logging.ShellWord(s.config.Kubeconfig.Path) + " get namespaces")
 	}
-	s.supervisor.Go(ctx, "openapi", s.buildOpenAPI)
+	if !s.extension.InProcess { // a program may never request them
+		s.supervisor.Go(ctx, "openapi", s.buildOpenAPI)
+	}
 	s.supervisor.Go(ctx, "backups", func(ctx context.Context) { s.backups.KeepSchedule(ctx, s.events.Record) })
 	s.supervisor.Go(ctx, "key rotation", s.rotator.Resume)
 	s.supervisor.Go(ctx, "retired authorities", func(ctx context.Context) { s.identity.DropRetired(ctx, s.api.server.Loopback()) })

@@ -1,9 +1,11 @@
 package kube
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 
+	"k8s.io/apiserver/pkg/util/openapi"
 	"k8s.io/kube-openapi/pkg/common"
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 )
@@ -52,26 +54,31 @@ var servedSchemas = []string{
 	"io.k8s.kube-aggregator.",
 }
 
+// definitions are the schemas of the process: those of all servers are the same.
+var definitions = struct {
+	sync.Mutex
+	known map[string]map[string]common.OpenAPIDefinition // by reference style, and whether all
+}{known: map[string]map[string]common.OpenAPIDefinition{}}
+
 // OpenAPIDefinitions returns a source of the schemas that the served types reach, or of
-// all schemas of Kubernetes. The builders call it once for each server and each OpenAPI
-// version, with different ways to write references; so the results are kept by
-// reference style.
+// all schemas of Kubernetes. The builders call it for each server and each OpenAPI version,
+// with different ways to write references, and change no result: the results are kept.
 func OpenAPIDefinitions(all bool) common.GetOpenAPIDefinitions {
-	var mu sync.Mutex
-	known := map[string]map[string]common.OpenAPIDefinition{}
 	return func(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
-		mu.Lock()
-		defer mu.Unlock()
+		definitions.Lock()
+		defer definitions.Unlock()
 		style := ref(servedSchemas[0])
-		definitions, ok := known[style.String()]
+		key := fmt.Sprint(all, " ", style.String())
+		found, ok := definitions.known[key]
 		if !ok {
-			definitions = generatedopenapi.GetOpenAPIDefinitions(ref)
+			// Whoever wraps it in this function once more changes nothing.
+			found = openapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(generatedopenapi.GetOpenAPIDefinitions)(ref)
 			if !all {
-				definitions = reachable(definitions)
+				found = reachable(found)
 			}
-			known[style.String()] = definitions
+			definitions.known[key] = found
 		}
-		return definitions
+		return found
 	}
 }
 
