@@ -254,6 +254,21 @@ func TestHomeDirectory(t *testing.T) {
 	}
 }
 
+// TestURLsAreNoPaths: a backup would be in a directory named "s3:". A server cannot restore from
+// an encrypted journal by itself.
+func TestURLsAreNoPaths(t *testing.T) {
+	_, err := check(t, header+"backup: {dir: \"s3://bucket/mini\"}\nmanifests: {dir: \"https://example.org/m\"}\n")
+	for _, field := range []string{"backup.dir", "manifests.dir"} {
+		if err == nil || !strings.Contains(err.Error(), field+": \"") || !strings.Contains(err.Error(), "is a URL") {
+			t.Errorf("no error for %s: %v", field, err)
+		}
+	}
+	_, err = check(t, header+"journal: {destination: /mnt/journal, restoreIfEmpty: true}\nbackup: {encryptTo: [age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p]}\n")
+	if err == nil || !strings.Contains(err.Error(), "journal.restoreIfEmpty: needs a journal that is not encrypted") {
+		t.Errorf("restoreIfEmpty with an encrypted journal: %v", err)
+	}
+}
+
 // TestDurations: days, weeks and years are understood, and print as Go prints durations.
 func TestDurations(t *testing.T) {
 	for text, want := range map[string]string{"7d": "168h0m0s", "1y": "8760h0m0s", "2w": "336h0m0s", "1d12h": "36h0m0s", "1.5h": "1h30m0s", "90s": "1m30s"} {

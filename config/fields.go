@@ -57,8 +57,12 @@ func (c *ServerConfiguration) Fields() []Field {
 	return list
 }
 
-// CheckPath returns an error for a path that begins with "~": only shells expand that.
+// CheckPath returns an error for a URL, and for a path that begins with "~": only shells
+// expand that.
 func CheckPath(path string) error {
+	if strings.Contains(path, "://") {
+		return fmt.Errorf("%q is a URL: write a path on this machine", path)
+	}
 	if !strings.HasPrefix(path, "~") {
 		return nil
 	}

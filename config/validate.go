@@ -31,6 +31,9 @@ func (c *ServerConfiguration) Validate() error {
 	c.Manifests.validate(fail)
 	c.Backup.validate(fail)
 	c.Journal.validate(c.DataDir, fail)
+	if c.Journal.RestoreIfEmpty && len(c.Backup.EncryptTo) > 0 {
+		fail("journal.restoreIfEmpty", "needs a journal that is not encrypted (backup.encryptTo): the server has no identity to read it; restore by hand")
+	}
 	c.validateServiceEndpoints(fail)
 	c.ServiceEndpointPolicy.validate(fail)
 	c.Limits.validate(fail)

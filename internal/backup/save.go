@@ -205,7 +205,7 @@ func List(dir string, key Key) ([]Listed, error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("list backups: %w", err)
 	}
-	var backups []Listed
+	backups := []Listed{} // JSON has a list also if there are none
 	for _, e := range entries {
 		if !isBackup(e.Name()) || !e.Type().IsRegular() {
 			continue

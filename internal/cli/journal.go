@@ -48,7 +48,7 @@ func journalRows(a *journal.Account) []string {
 		return append(rows, a.Destination+", written by the server that runs the controllers")
 	}
 	text := fmt.Sprintf("%s, revision %d", a.Destination, a.Revision)
-	if a.LagUnknown {
+	if a.LagUnknown || a.Revision == 0 && a.LagRevisions > 0 { // a restored server has written nothing yet
 		text += fmt.Sprintf(", behind by an unknown number of revisions and %s", seconds(a.LagSeconds))
 	} else if a.LagRevisions > 0 || a.LagSeconds > 0 {
 		text += fmt.Sprintf(", behind by %d revisions and %s", a.LagRevisions, seconds(a.LagSeconds))
@@ -93,7 +93,8 @@ func restoreTarget(at string, revision int64) (journal.Target, error) {
 	return target, nil
 }
 
-// parseTime reads a time as the lists print it, in RFC 3339, or as a duration before now.
+// parseTime reads a time as the lists print it, in RFC 3339, or as a duration before now. A
+// time of a list is the end of its second: lists leave out the milliseconds.
 func parseTime(text string, now time.Time) (time.Time, error) {
 	if ago, found := strings.CutSuffix(text, " ago"); found {
 		before, err := config.ParseDuration(strings.TrimSpace(ago))
@@ -104,6 +105,9 @@ func parseTime(text string, now time.Time) (time.Time, error) {
 	}
 	for _, layout := range []string{time.RFC3339, time.DateTime, "2006-01-02 15:04", time.DateOnly} {
 		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			if end := t.Add(time.Second - time.Millisecond); layout == time.DateTime && t.Nanosecond() == 0 && !end.After(now) {
+				t = end
+			}
 			return t, nil
 		}
 	}
@@ -143,11 +147,11 @@ func printWindows(w io.Writer, windows []journal.Window) error {
 	}
 	for _, window := range windows {
 		if gap := window.Gap; gap != nil {
-			what := "nothing"
+			what := "no change is recorded"
 			if gap.LastRevision != 0 {
-				what = fmt.Sprintf("not all of the revisions %d to %d", gap.FirstRevision, gap.LastRevision)
+				what = fmt.Sprintf("not all of the revisions %d to %d can be restored", gap.FirstRevision, gap.LastRevision)
 			}
-			if _, err := fmt.Fprintf(w, "before chain %d: %s can be restored between %s and %s: %s\n", window.Chain,
+			if _, err := fmt.Fprintf(w, "before chain %d: %s between %s and %s: %s\n", window.Chain,
 				what, gap.From.Local().Format(time.DateTime), gap.To.Local().Format(time.DateTime), window.Reason); err != nil {
 				return err
 			}

@@ -135,6 +135,8 @@ func checkReplace(output string, force bool) error {
 	switch _, err := os.Lstat(output); {
 	case force && output == "":
 		return errors.New("--force needs --output")
+	case output == "json" || output == "yaml": // as the formats of other commands
+		return fmt.Errorf("--output %s: here it names a file; write ./%s for one of that name", output, output)
 	case output != "" && !force && err == nil:
 		return fmt.Errorf("--output %s: the file exists; --force replaces it", output)
 	}

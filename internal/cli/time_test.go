@@ -8,12 +8,13 @@ import (
 	"time"
 )
 
-// TestParseTime: a time is taken as the lists print it, in RFC 3339, and as a duration ago.
+// TestParseTime: a time is taken as the lists print it, with all of its second, in RFC 3339,
+// and as a duration ago.
 func TestParseTime(t *testing.T) {
 	now := time.Date(2026, 11, 23, 22, 0, 0, 0, time.Local)
 	for text, want := range map[string]time.Time{
 		"2026-11-23T12:04:05Z":    time.Date(2026, 11, 23, 12, 4, 5, 0, time.UTC),
-		"2026-11-23 12:04:05":     time.Date(2026, 11, 23, 12, 4, 5, 0, time.Local),
+		"2026-11-23 12:04:05":     time.Date(2026, 11, 23, 12, 4, 5, 999_000_000, time.Local),
 		"2026-11-23 12:04:05.250": time.Date(2026, 11, 23, 12, 4, 5, 250_000_000, time.Local),
 		"2026-11-23 12:04":        time.Date(2026, 11, 23, 12, 4, 0, 0, time.Local),
 		"2026-11-22":              time.Date(2026, 11, 22, 0, 0, 0, 0, time.Local),

@@ -220,7 +220,7 @@ func (d *directory) disk(add func(Finding)) error {
 		add(finding)
 	}
 	for _, problem := range d.config.OnOneDisk {
-		add(Finding{Severity: Risk, Object: problem.Value, Problem: problem.Path + " is on the disk of the data, and lost with it", Remedy: "choose a directory on another disk, or s3://BUCKET"})
+		add(Finding{Severity: Risk, Object: problem.Value, Problem: problem.Path + " is on the disk of the data, and lost with it", Remedy: "choose a directory on another disk"})
 	}
 	return nil
 }

@@ -143,8 +143,9 @@ func (w *Writer) refusal(owner *Claim) error {
 	wrote, err := readJSON(w.stateFile(), &st) // resume has reported an error
 	superseded := wrote && err == nil && st.Destination == w.config.Store.String()
 	return &refusedError{superseded: superseded, text: fmt.Sprintf("%s is the journal of another server (%s, on %s since %s), and one server at a time writes to it: "+
+		"if this server has lost its data, stop it and run `kube-hyper-mini backup restore --from %s`; if not, "+
 		"give this server a destination of its own; if the other one does not exist any more, set journal.takeOver to %q",
-		w.config.Store, owner.Writer, owner.Host, owner.Created.Local().Format(time.DateTime), owner.Writer)}
+		w.config.Store, owner.Writer, owner.Host, owner.Created.Local().Format(time.DateTime), w.config.Store, owner.Writer)}
 }
 
 // stillOwner returns an error if the chain is missing from the destination, or

@@ -77,7 +77,7 @@ func StoppedBackups(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp dat
 // Backups returns what makes backups of a running store.
 func Backups(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, store datastore.Datastore, log *slog.Logger) *backup.Maker {
 	for _, field := range onOneDisk(cfg) {
-		log.Warn(field.Path+" is on the disk of the data, and lost with it: choose a directory on another disk, or s3://BUCKET", "path", field.Value)
+		log.Warn(field.Path+" is on the disk of the data, and lost with it: choose a directory on another disk", "path", field.Value)
 	}
 	return backup.NewMaker(backup.MakerConfig{
 		Backup: cfg.Backup, Prefix: cfg.Etcd.External.Prefix, Effective: cfg.Marshal, Files: cfg.InputFiles, Dir: dir, Stamp: stamp, Log: log,
