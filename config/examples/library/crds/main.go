@@ -6,6 +6,9 @@ import (
 	"embed"
 	"errors"
 	"io/fs"
+	"log"
+	"os"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
@@ -13,19 +16,10 @@ import (
 	"k8s.io/client-go/rest"
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
-	"log"
-	"os"
 )
 
 //go:embed widgets.yaml
 var crds embed.FS
-
-func shortNames(_ context.Context, a admission.Attributes) error {
-	if a.GetResource().Resource == "widgets" && len(a.GetName()) > 10 {
-		return admission.NewForbidden(a, errors.New("the name of a widget has 10 letters at most"))
-	}
-	return nil
-}
 
 func label(ctx context.Context, client *rest.Config) error {
 	widgets := dynamic.NewForConfigOrDie(client).Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"})
@@ -44,8 +38,14 @@ func label(ctx context.Context, client *rest.Config) error {
 func main() {
 	cfg, _, err := config.Load(os.Args[1])
 	if err == nil {
-		err = controlplane.Run(context.Background(), controlplane.Options{Config: cfg, Listen: true, Manifests: []fs.FS{crds},
-			Admission: []controlplane.Admission{{Name: "short names", Validate: shortNames}}, Controllers: []controlplane.Controller{{Name: "label", Run: label}}}, nil)
+		err = controlplane.Run(context.Background(), controlplane.Options{
+			Config: cfg, Listen: true, Manifests: []fs.FS{crds}, Controllers: []controlplane.Controller{{Name: "label", Run: label}},
+			Admission: []controlplane.Admission{{Name: "short names", Validate: func(_ context.Context, a admission.Attributes) error {
+				if a.GetResource().Resource == "widgets" && len(a.GetName()) > 10 {
+					return admission.NewForbidden(a, errors.New("the name of a widget has 10 letters at most"))
+				}
+				return nil
+			}}}}, nil)
 	}
 	log.Fatal(err)
 }
