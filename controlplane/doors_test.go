@@ -3,7 +3,6 @@ package controlplane_test
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"net"
 	"net/http"
 	"strings"
@@ -73,7 +72,7 @@ var addLabel = controlplane.Admission{
 func TestAdmission(t *testing.T) {
 	cp := start(t, controlplane.Options{
 		Admission: []controlplane.Admission{addLabel}, Resources: []controlplane.Resource{boats()},
-		Manifests: []fs.FS{fstest.MapFS{"crds/widgets.yaml": {Data: []byte(widgets)}, "README.md": {Data: []byte("no manifest")}}},
+		Manifests: fstest.MapFS{"crds/widgets.yaml": {Data: []byte(widgets)}, "README.md": {Data: []byte("no manifest")}},
 	})
 	client := dynamic.NewForConfigOrDie(cp.RESTConfig())
 	for _, c := range []struct {
@@ -292,7 +291,7 @@ spec: {policyName: label}
 func TestGroupOfACRD(t *testing.T) {
 	dir := t.TempDir()
 	crd := strings.ReplaceAll(widgets, "example.com", "sea.example.com")
-	first := start(t, controlplane.Options{Dir: dir, Manifests: []fs.FS{fstest.MapFS{"crd.yaml": {Data: []byte(crd)}}}})
+	first := start(t, controlplane.Options{Dir: dir, Manifests: fstest.MapFS{"crd.yaml": {Data: []byte(crd)}}})
 	if err := first.Stop(context.Background()); err != nil {
 		t.Fatal(err)
 	}

@@ -56,8 +56,8 @@ type Options struct {
 	Controllers []Controller
 	// Manifests are applied before the control plane is ready: CRDs first, then the other
 	// objects in the order of the files. Files with other extensions than .yaml, .yml and
-	// .json are ignored.
-	Manifests []fs.FS
+	// .json are ignored. nil for none.
+	Manifests fs.FS
 }
 
 // Admission is admission control in the program. Mutate and Validate may be nil. A panic costs

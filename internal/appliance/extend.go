@@ -24,8 +24,8 @@ type Extension struct {
 	InProcess bool
 	// Controllers run while the server is ready and, where servers share a store, leads.
 	Controllers []Controller
-	// Manifests are applied before the server is ready.
-	Manifests []fs.FS
+	// Manifests are applied before the server is ready; nil for none.
+	Manifests fs.FS
 }
 
 // Controller is a controller of the program.
@@ -52,7 +52,7 @@ func (p *process) listen(extension Extension) (*apiserver.Listener, error) {
 
 // startExtension applies the manifests and starts the controllers of the program.
 func (s *server) startExtension(ctx context.Context) error {
-	for _, files := range s.extension.Manifests {
+	if files := s.extension.Manifests; files != nil {
 		s.api.server.BuildOpenAPI() // see startManifests
 		applier, err := manifests.New(manifests.Config{Client: s.api.server.Loopback(), Log: s.log})
 		if err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"embed"
 	"errors"
-	"io/fs"
 	"log"
 	"os"
 
@@ -39,7 +38,7 @@ func main() {
 	cfg, _, err := config.Load(os.Args[1])
 	if err == nil {
 		err = controlplane.Run(context.Background(), controlplane.Options{
-			Config: cfg, Listen: true, Manifests: []fs.FS{crds}, Controllers: []controlplane.Controller{{Name: "label", Run: label}},
+			Config: cfg, Listen: true, Manifests: crds, Controllers: []controlplane.Controller{{Name: "label", Run: label}},
 			Admission: []controlplane.Admission{{Name: "short names", Validate: func(_ context.Context, a admission.Attributes) error {
 				if a.GetResource().Resource == "widgets" && len(a.GetName()) > 10 {
 					return admission.NewForbidden(a, errors.New("the name of a widget has 10 letters at most"))
