@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,9 +15,9 @@ func TestRunWhoseServerFails(t *testing.T) {
 	r := newRunTest(t)
 	type object map[string]any
 	var objects []object
-	for i := range 12 { // more than a file of etcd's log
+	for range 12 {
 		objects = append(objects, object{
-			"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": fmt.Sprintf("large-%d", i), "namespace": "default"},
+			"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"generateName": "large-", "namespace": "default"},
 			"data": object{"text": strings.Repeat("x", 900_000)},
 		})
 	}
@@ -31,8 +30,7 @@ func TestRunWhoseServerFails(t *testing.T) {
 	}
 	stdout, stderr, code := r.run("--", "sh", "-c", saveKubeconfig+`
 		rm -r "$KUBE_HYPER_MINI_DATA_DIR/etcd/member/wal"
-		"$KUBECTL" create -f "$SCRATCH/list.json" >/dev/null 2>&1
-		while :; do sleep 0.1; done`)
+		while :; do "$KUBECTL" create -f "$SCRATCH/list.json" >/dev/null 2>&1; done`) // until a file of etcd's log is full
 	if code != harness.ExitFailure || !strings.Contains(stderr, "the server ended, and COMMAND was ended with it: ") {
 		t.Errorf("it ended with %d:\n%s%s", code, stdout, stderr)
 	}
