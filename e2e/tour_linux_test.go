@@ -75,6 +75,8 @@ func tour(t *testing.T, clone, data string, user *syscall.Credential) {
 // last line.
 func start(t *testing.T, shell *harness.Session, clone, data string) {
 	t.Helper()
+	// The job of the shell empties the file late: it would be that of the former server.
+	shell.Enter(harness.Command{Line: "rm -f server.log"})
 	shell.Enter(harness.Command{Line: "./kube-hyper-mini server >server.log 2>&1 &"})
 	var try string
 	harness.Eventually(t, "the server says how to use it", func() error {
