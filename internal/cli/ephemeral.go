@@ -26,6 +26,7 @@ func runEphemeral(cmd *cobra.Command, flags *configFlags) error {
 	if err != nil {
 		return err
 	}
+	adoptOrphans(cmd.Context())
 	if cfg.DataDir == "" {
 		err = serveInTemporary(cmd, cfg, log)
 	} else {

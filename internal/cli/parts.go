@@ -36,6 +36,7 @@ func partCommand(cmd *cobra.Command, flags *configFlags, serves bool, run func(c
 		if newIdentity {
 			checked.AllowNewIdentity()
 		}
+		adoptOrphans(cmd.Context())
 		err = run(cmd.Context(), checked, log)
 		if field := new(config.FieldError); errors.As(err, &field) {
 			return usageError(source.Locate(err)) // run alone, a component may need a field that `server` does not
