@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -113,15 +114,10 @@ func (b *builder) definitions() common.GetOpenAPIDefinitions {
 		return base
 	}
 	return func(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
-		all := map[string]common.OpenAPIDefinition{}
 		builtIn := base(ref)
-		for name, definition := range builtIn {
-			all[name] = definition
-		}
+		all := maps.Clone(builtIn)
 		for _, group := range b.config.Extensions.Groups {
-			for name, definition := range group.Definitions(builtIn, ref) {
-				all[name] = definition
-			}
+			maps.Copy(all, group.Definitions(builtIn, ref))
 		}
 		return all
 	}

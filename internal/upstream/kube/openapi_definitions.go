@@ -71,7 +71,7 @@ func OpenAPIDefinitions(all bool) common.GetOpenAPIDefinitions {
 		key := fmt.Sprint(all, " ", style.String())
 		found, ok := definitions.known[key]
 		if !ok {
-			// Whoever wraps it in this function once more changes nothing.
+			// The function is idempotent: GenericOptions wraps this source in it once more.
 			found = openapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(generatedopenapi.GetOpenAPIDefinitions)(ref)
 			if !all {
 				found = reachable(found)
