@@ -47,7 +47,8 @@ func TestBootstrapEndsWithTheStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := kube.EnsureRBAC(t.Context(), client, nil, kube.FurtherPolicy{}); !errors.Is(err, errStopping) {
+	role, binding := controllersRole()
+	if err := kube.EnsureRBAC(t.Context(), client, nil, kube.FurtherPolicy{Role: role, RoleBinding: binding}); !errors.Is(err, errStopping) {
 		t.Errorf("it says %v", err)
 	}
 	if sent != 2 {
