@@ -173,8 +173,11 @@ func renameKey(mapping *yamlv3.Node, former, name string) (found bool) {
 // Note returns what a server says about the configuration at its start; empty if there is
 // nothing to say.
 func (c *ServerConfiguration) Note() string {
-	if !c.former {
+	switch {
+	case !c.former:
 		return ""
+	case c.file == "":
+		return "the field archive is called journal now: rename it"
 	}
 	return "the field archive is called journal now: rename it in " + c.file
 }

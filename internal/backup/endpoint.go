@@ -79,8 +79,14 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if user, ok := request.UserFrom(r.Context()); ok {
 		name = user.GetName()
 	}
-	log := e.log.With("user", name, "address", r.RemoteAddr, "keys", !options.WithoutKeys,
-		"encrypted", len(encryption.Recipients) > 0)
+	content := "objects; the client adds keys and encrypts, as backup save does"
+	if len(encryption.Recipients) > 0 {
+		content = "objects and keys, encrypted"
+		if options.WithoutKeys {
+			content = "objects, encrypted"
+		}
+	}
+	log := e.log.With("user", name, "address", r.RemoteAddr, "content", content)
 	log.Info("backup requested through the API")
 	w.Header().Set("Content-Type", "application/octet-stream")
 	body := &pacedWriter{w: w, controller: http.NewResponseController(w), timeout: e.timeout}

@@ -111,7 +111,7 @@ encrypted to backup.encryptTo unless a flag says otherwise.`,
 			return saveBackup(cmd, cfg, file, to, produce)
 		}),
 	}
-	flags.addServed(cmd.Flags())
+	flags.addLocation(cmd.Flags())
 	encryption.add(cmd.Flags())
 	cmd.Flags().BoolVar(&noKeys, "no-keys", false, "leave out certificates and keys; a restore then needs them from another backup")
 	return cmd
@@ -219,7 +219,7 @@ func newBackupList() *cobra.Command {
 			})
 		}),
 	}
-	flags.addServed(cmd.Flags())
+	flags.addLocation(cmd.Flags())
 	key.add(cmd.Flags())
 	cmd.Flags().StringVar(&dir, "dir", "", "another directory to list")
 	output.add(cmd)

@@ -43,7 +43,7 @@ func newBundleCreate() *cobra.Command {
 			})
 		}),
 	}
-	flags.addServed(cmd.Flags())
+	flags.addLocation(cmd.Flags())
 	encryption.add(cmd.Flags())
 	return cmd
 }

@@ -44,7 +44,7 @@ keys of service account tokens.`,
 			return output.write(cmd.OutOrStdout(), list, func(w io.Writer) error { return printCertificates(w, list) })
 		}),
 	}
-	flags.addServed(cmd.Flags())
+	flags.addLocation(cmd.Flags())
 	output.add(cmd)
 	return cmd
 }
@@ -136,7 +136,7 @@ func newCertsRotate() *cobra.Command {
 			return printRotated(cmd.OutOrStdout(), change, done)
 		}),
 	}
-	flags.addServed(cmd.Flags())
+	flags.addLocation(cmd.Flags())
 	addDuration(cmd.Flags(), &change.Overlap, "overlap", "how long the old one stays trusted")
 	cmd.Flags().BoolVar(&change.Prepare, "prepare", false, "only trust a new one; the next call signs with it")
 	cmd.Flags().BoolVar(&change.Finish, "finish", false, "end the overlap of a rotation now")
@@ -192,7 +192,7 @@ after restoring it.`,
 			return err
 		}),
 	}
-	flags.addServed(cmd.Flags())
+	flags.addLocation(cmd.Flags())
 	return cmd
 }
 

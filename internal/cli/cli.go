@@ -120,14 +120,13 @@ func newRoot(streams Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kube-hyper-mini",
 		Short: "The Kubernetes control plane without the containers, in one process",
-		Long: `The Kubernetes control plane without the containers, in one process: etcd, the
-API server with CRDs and aggregation, and the generic controllers.
-
-Start it with "kube-hyper-mini server", then use kubectl.
-
-Commands work on one server: that of --kubeconfig; else of --data-dir or --config; else
+		Long: `Commands work on one server: that of --kubeconfig; else of --data-dir or --config; else
 of $KUBE_HYPER_MINI_DATA_DIR; else the one of this machine. Only where there is none do
-kubectl, history and undelete use KUBECONFIG.`,
+kubectl, history and undelete use KUBECONFIG.
+
+This is the Kubernetes control plane without the containers, in one process: etcd, the
+API server with CRDs and aggregation, and the generic controllers. Start it with
+"kube-hyper-mini server", then use kubectl.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -194,7 +193,7 @@ func unknownCommand(parent *cobra.Command, name string) error {
 	case parent.HasParent() && (len(near) == 0 || parent.Name() == "completion"):
 		text += "; allowed: " + strings.Join(commandNames(parent), ", ")
 	case len(near) > 0:
-		text += fmt.Sprintf("; did you mean %q?", near[0])
+		return usageError(fmt.Errorf("%s; did you mean %q?", text, near[0]))
 	}
 	return usageError(errors.New(text + "; see --help"))
 }

@@ -19,9 +19,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
 // requestTimeout bounds each request of a command.
@@ -37,7 +39,7 @@ type clientFlags struct {
 
 // addClient adds the flags that select the server; usage is that of --kubeconfig.
 func (f *clientFlags) addClient(flags *pflag.FlagSet, usage string) {
-	f.addServed(flags)
+	f.addLocation(flags)
 	flags.Var(fileFlag(&f.kubeconfig), "kubeconfig", usage)
 }
 
@@ -137,7 +139,7 @@ func (f *clientFlags) connect(ctx context.Context, cmd *cobra.Command, server st
 		return nil, kubeconfig.Endpoint{}, admin.Refused(config.Host)
 	}
 	if err != nil && !apierrors.IsForbidden(err) { // RBAC refuses requests of its own
-		return nil, kubeconfig.Endpoint{}, &exitError{ExitNotReady, admin.NoAnswer(config.Host, err)}
+		return nil, kubeconfig.Endpoint{}, f.unanswered(admin.NoAnswer(config.Host, err))
 	}
 	named := config.Host
 	if f.kubeconfig == "" && (!f.here || config.ServerName != "") {
@@ -150,6 +152,22 @@ func (f *clientFlags) connect(ctx context.Context, cmd *cobra.Command, server st
 		}
 	}
 	return client, kubeconfig.Endpoint{Server: cmp.Or(server, named), CA: config.CAData}, nil
+}
+
+// unanswered adds the remedy to the error of a server that does not answer.
+func (f *clientFlags) unanswered(err error) error {
+	if f.kubeconfig == "" && f.complete != nil {
+		err = fmt.Errorf("%w Start it with %s", err, startCommand(f.complete))
+	}
+	return &exitError{ExitNotReady, err}
+}
+
+// startCommand starts the server of a data directory as it was started last.
+func startCommand(cfg *config.ServerConfiguration) string {
+	if _, file, err := config.Used(cfg.DataDir); err == nil && file != "" {
+		return "kube-hyper-mini server --config " + logging.ShellWord(file)
+	}
+	return "kube-hyper-mini server --data-dir " + logging.ShellWord(cfg.DataDir)
 }
 
 // checkCredentials checks --server, which may be empty, and --expires of commands that issue

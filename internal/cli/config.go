@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -66,8 +67,17 @@ func printDefaults(cmd *cobra.Command, effective bool, output format) error {
 	return err
 }
 
+// validated is the result of the check of a file.
+type validated struct {
+	File   string   `json:"file"`
+	Valid  bool     `json:"valid"`
+	Errors []string `json:"errors,omitempty"`
+	Note   string   `json:"note,omitempty"`
+}
+
 func newConfigValidate() *cobra.Command {
-	return &cobra.Command{
+	var output format
+	cmd := &cobra.Command{
 		Use:   "validate FILE...",
 		Short: "Check configuration files as the server would, without starting anything",
 		Long: `Check configuration files as the server would, without starting anything; "-" is
@@ -89,16 +99,38 @@ Exit codes: 0 all are valid, 2 one is not.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var invalid []error
+			var results []validated
 			for _, file := range args {
-				if err := validateFile(cmd, file); err != nil {
+				result := validated{File: inputName(file), Valid: true}
+				note, err := validateFile(cmd, file)
+				if result.Note = note; err != nil {
 					invalid = append(invalid, err)
-				} else if _, err := fmt.Fprintln(cmd.OutOrStdout(), inputName(file)+" is valid"); err != nil {
-					return err
+					result.Valid, result.Errors = false, strings.Split(err.Error(), "\n")
 				}
+				results = append(results, result)
 			}
-			return usageError(errors.Join(invalid...))
+			err := output.write(cmd.OutOrStdout(), results, func(w io.Writer) error { return printValidated(w, results) })
+			return errors.Join(usageError(errors.Join(invalid...)), err)
 		},
 	}
+	output.add(cmd)
+	return cmd
+}
+
+func printValidated(w io.Writer, results []validated) error {
+	for _, result := range results {
+		if !result.Valid {
+			continue // its errors follow
+		}
+		text := result.File + " is valid"
+		if result.Note != "" {
+			text += "; " + result.Note
+		}
+		if _, err := fmt.Fprintln(w, text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // inputName names a file for users; "-" is standard input.
@@ -109,23 +141,23 @@ func inputName(file string) string {
 	return file
 }
 
-// validateFile checks one file, or standard input for "-".
-func validateFile(cmd *cobra.Command, file string) error {
+// validateFile checks one file, or standard input for "-". The note is what a server says about
+// it at its start.
+func validateFile(cmd *cobra.Command, file string) (note string, err error) {
 	var cfg *config.ServerConfiguration
 	var source config.Source
-	var err error
 	if file == "-" {
 		var data []byte
 		if data, err = io.ReadAll(cmd.InOrStdin()); err != nil {
-			return fmt.Errorf("read the configuration: %w", err)
+			return "", fmt.Errorf("read the configuration: %w", err)
 		}
 		cfg, source, err = config.Parse(inputName(file), data)
 	} else {
 		cfg, source, err = config.Load(file)
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
 	_, err = appliance.Check(cfg)
-	return source.Locate(err)
+	return cfg.Note(), source.Locate(err)
 }

@@ -46,6 +46,6 @@ database is free (etcd.embedded.defragment in the configuration).`,
 			return err
 		}),
 	}
-	flags.addServed(cmd.Flags())
+	flags.addLocation(cmd.Flags())
 	return cmd
 }

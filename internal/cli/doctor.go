@@ -25,12 +25,12 @@ do. The command changes nothing.
 
 Of a data directory it checks modes and owners of files, the release that has
 written it, certificates and the clock, the administrator's kubeconfig, the disk,
-the quota, whether OpenID Connect issuers can be reached, and, if no server runs,
-whether the database is intact. Of a running server it checks readiness, backups,
-the references of webhooks, conversions and APIServices, tokens, and whether objects
-are stored in versions that are not served. With --kubeconfig it checks only the server
-of the current context and the credentials in that file; with --context, those of that
-context. "config validate" checks the configuration itself.
+the quota and, if no server runs, whether the database is intact. Of a running server
+it checks readiness, backups, the references of webhooks, conversions and APIServices,
+tokens, and whether objects are stored in versions that are not served. With
+--kubeconfig it checks only the server of the current context and the credentials in
+that file; with --context, those of that context. "config validate" checks the
+configuration itself.
 
 A failure means that something does not work or that the server cannot start; a risk,
 that something works now, but not for long or not safely.
@@ -117,6 +117,9 @@ func examineServer(cmd *cobra.Command, report *doctor.Report, kubeconfig []byte,
 // printReport prints what was found, and which checks were made.
 func printReport(w io.Writer, report *doctor.Report) error {
 	text := &strings.Builder{}
+	if report.Stopped {
+		fmt.Fprintf(text, "The server of %s is stopped: only the directory was checked.\n\n", report.DataDir)
+	}
 	for _, f := range report.Findings {
 		fmt.Fprintf(text, "%s  %s: %s\n  %s\n  remedy: %s\n", strings.ToUpper(string(f.Severity)), f.Check, f.Object, indent(f.Problem), indent(f.Remedy))
 		for _, command := range f.Commands {

@@ -56,7 +56,7 @@ kubeconfig in the data directory; it needs the right to POST to the path
 			})
 		}),
 	}
-	flags.addServed(cmd.Flags())
+	flags.addLocation(cmd.Flags())
 	return cmd
 }
 

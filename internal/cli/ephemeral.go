@@ -27,6 +27,9 @@ func runEphemeral(cmd *cobra.Command, flags *configFlags) error {
 		return err
 	}
 	adoptOrphans(cmd.Context())
+	if flags.dataDir == "" && flags.file == "" {
+		cfg.DataDir = "" // that of the variable has data that is kept
+	}
 	if cfg.DataDir == "" {
 		err = serveInTemporary(cmd, cfg, log)
 	} else {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/history"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/undelete"
@@ -154,10 +155,17 @@ func (f *objectFlags) server(cmd *cobra.Command) (*rest.Config, string, error) {
 		if data, err = f.only(loaded, clientcmd.RecommendedConfigPathEnvVar); err != nil {
 			return nil, "", err
 		}
+		if err := admin.Reachable(cmd.Context(), data); err != nil {
+			return nil, "", &exitError{ExitNotReady, fmt.Errorf("%w KUBECONFIG names it: there is no server in %s", err, f.complete.DataDir)}
+		}
 	case err != nil:
 		return nil, "", err
 	case f.kubeconfig == "" && f.context != "":
 		return nil, "", usageError(errors.New("--context needs --kubeconfig, the file that has the context"))
+	default:
+		if err := admin.Reachable(cmd.Context(), data); err != nil {
+			return nil, "", f.unanswered(err)
+		}
 	}
 	config, namespace, err := connection(cmd, data)
 	return config, cmp.Or(f.namespace, namespace), err
@@ -188,7 +196,7 @@ func newHistoryGet() *cobra.Command {
 	flags := &objectFlags{}
 	var output format
 	var limit int
-	var since time.Duration
+	var since string
 	cmd := &cobra.Command{
 		Use:   "get KIND NAME",
 		Short: "List the versions of an object",
@@ -201,16 +209,16 @@ MANAGER is the field manager of the change, SIZE that of the object in etcd.`,
   kube-hyper-mini history get widgets.example.com/one --since 24h --from /mnt/journal`,
 		Args: oneObject,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if limit < 0 || since < 0 {
-				return usageError(errors.New("--limit and --since must not be negative"))
+			if limit < 0 {
+				return usageError(errors.New("--limit must not be negative"))
+			}
+			from, err := parseSince(since, time.Now())
+			if err != nil {
+				return usageError(fmt.Errorf("--since: %w", err))
 			}
 			p, err := flags.open(cmd, args)
 			if err != nil {
 				return err
-			}
-			var from time.Time
-			if since > 0 {
-				from = time.Now().Add(-since)
 			}
 			stop := p.track(cmd, "reading the journal")
 			defer stop()
@@ -227,7 +235,7 @@ MANAGER is the field manager of the change, SIZE that of the object in etcd.`,
 	flags.add(cmd)
 	output.add(cmd)
 	cmd.Flags().IntVar(&limit, "limit", 1000, "how many versions to list, the newest; 0 for all")
-	addDuration(cmd.Flags(), &since, "since", "list only versions that are younger than this, as 24h or 7d")
+	cmd.Flags().StringVar(&since, "since", "", "list only versions that are younger than this, as 24h, \"7d ago\" or a time as in --at of history show")
 	return cmd
 }
 
@@ -284,8 +292,16 @@ func (p *selectedObject) show(cmd *cobra.Command, target journal.Target) (*unstr
 	return object, nil
 }
 
+// comparison is the output of history diff for programs.
+type comparison struct {
+	Object    string  `json:"object"`
+	Revisions []int64 `json:"revisions"`
+	Diff      string  `json:"diff"`
+}
+
 func newHistoryDiff() *cobra.Command {
 	flags := &objectFlags{}
+	var output format
 	var revisions []string
 	cmd := &cobra.Command{
 		Use:   "diff KIND NAME --revisions A,B",
@@ -317,11 +333,14 @@ left out, and the values of a Secret are masked.`,
 			if err != nil {
 				return err
 			}
-			_, err = io.WriteString(cmd.OutOrStdout(), diff)
-			return err
+			return output.write(cmd.OutOrStdout(), comparison{p.object.String(), numbers, diff}, func(w io.Writer) error {
+				_, err := io.WriteString(w, diff)
+				return err
+			})
 		},
 	}
 	flags.add(cmd)
+	output.add(cmd)
 	cmd.Flags().StringSliceVar(&revisions, "revisions", nil, "the two revisions, as 4711,4750")
 	return cmd
 }

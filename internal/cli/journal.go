@@ -114,6 +114,17 @@ func parseTime(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is not a time: write 2026-11-21T15:04:05Z, \"2026-11-21 15:04:05\" in local time, or \"10m ago\"", text)
 }
 
+// parseSince reads a time as parseTime does, or a duration before now. Without a text it is zero.
+func parseSince(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if before, err := config.ParseDuration(text); err == nil && before >= 0 {
+		return now.Add(-before), nil
+	}
+	return parseTime(text, now)
+}
+
 // listJournal prints what can be restored from a journal.
 func listJournal(cmd *cobra.Command, cfg *config.ServerConfiguration, from *fromFlags, output format) error {
 	store, err := from.location(cfg).Open()

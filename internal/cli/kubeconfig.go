@@ -50,7 +50,7 @@ not have that host, the kubeconfig names one that the certificate has
 			return flags.write(cmd)
 		},
 	}
-	flags.addServed(cmd.Flags())
+	flags.addLocation(cmd.Flags())
 	cmd.Flags().StringVar(&flags.server, "server", "", "URL of the server in the kubeconfig, if it differs from the one that the server has written; https://HOST:PORT")
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "file to write, with mode 0600, instead of printing")
 	cmd.Flags().BoolVar(&flags.force, "force", false, "replace the file of --output if there is one")

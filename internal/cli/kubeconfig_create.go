@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
 // createFlags are the flags of kubeconfig create.
@@ -185,11 +187,10 @@ func (f *createFlags) create(cmd *cobra.Command, args []string) error {
 	if err := f.write(cmd, endpoint, user, namespace, credentials); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s may use %s until %s\n", user, endpoint.Server, credentials.Until.Local().Format(time.DateTime))
-	return err
+	return f.report(cmd, client, user, endpoint.Server, credentials.Until)
 }
 
-// giveRole makes the binding of --role, if there is one, and prints it.
+// giveRole makes the binding of --role, if there is one.
 func (f *createFlags) giveRole(cmd *cobra.Command, client kubernetes.Interface, user string) error {
 	if f.role == "" {
 		return nil
@@ -198,11 +199,31 @@ func (f *createFlags) giveRole(cmd *cobra.Command, client kubernetes.Interface, 
 	if namespace == "" && !f.everywhere {
 		namespace, _, _ = strings.Cut(f.serviceAccount, "/") // empty for a user
 	}
-	done, err := kubeconfig.Bind(cmd.Context(), client, user, f.role, namespace)
-	if err != nil {
+	return kubeconfig.Bind(cmd.Context(), client, user, f.role, namespace)
+}
+
+// report prints the rights of the credentials and their end. Who may not list bindings gets
+// the end only.
+func (f *createFlags) report(cmd *cobra.Command, client kubernetes.Interface, user, server string, until time.Time) error {
+	roles, err := kubeconfig.Bound(cmd.Context(), client, user, f.groups)
+	if err != nil && !apierrors.IsForbidden(err) {
 		return err
 	}
-	_, err = fmt.Fprintln(cmd.ErrOrStderr(), done)
+	text := ""
+	for _, role := range roles {
+		text += fmt.Sprintf("%s has %s\n", user, role)
+	}
+	if err == nil && len(roles) == 0 {
+		flag := "--user " + logging.ShellWord(user)
+		if f.serviceAccount != "" {
+			flag = "--serviceaccount " + strings.Replace(f.serviceAccount, "/", ":", 1)
+		}
+		text = fmt.Sprintf("%s has no role, and may do nothing yet. This gives one: kubectl create rolebinding NAME -n NAMESPACE --clusterrole edit %s\n", user, flag)
+	}
+	if short := time.Now().Add(f.expires).Sub(until); short > time.Hour {
+		text += fmt.Sprintf("the server has shortened --expires %s\n", (*durationFlag)(&f.expires))
+	}
+	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s%s can log in at %s until %s\n", text, user, server, until.Local().Format(time.DateTime))
 	return err
 }
 

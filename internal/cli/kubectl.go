@@ -66,7 +66,7 @@ func kubectlConnection(args []string, cfg *config.ServerConfiguration) kubectl.C
 		return kubectl.Connection{Missing: err}
 	}
 	address, _ := localAddress(cfg.Kubeconfig.Path) // kubectl reports a kubeconfig that it cannot read
-	return kubectl.Connection{Address: address, Generic: cfg.APIs.Profile == config.ProfileGeneric}
+	return kubectl.Connection{Address: address, Generic: cfg.APIs.Profile == config.ProfileGeneric, Start: startCommand(cfg)}
 }
 
 // localAddress returns the URL of the server in its kubeconfig, and how clients on this
@@ -94,7 +94,7 @@ func localAddress(path string) (kubectl.Address, error) {
 // where the local server has no kubeconfig: that command would write one into the data
 // directory.
 func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, cfg *config.ServerConfiguration, err error) {
-	flags, named := &configFlags{served: true, quiet: true}, false
+	flags, named := &configFlags{quiet: true}, false
 	for len(args) > 0 {
 		name, value, hasValue := strings.Cut(args[0], "=")
 		target := map[string]*string{"--data-dir": &flags.dataDir, "--config": &flags.file}[name]

@@ -28,28 +28,16 @@ type configFlags struct {
 	tlsSANs   []string
 	profile   string
 	verbosity int
-	served    bool // see addServed
 	quiet     bool // do not print which configuration is used
 
 	complete *config.ServerConfiguration // see completed
 }
 
-// addLocation adds the flags that select the data directory of a command which fills or
-// removes it.
+// addLocation adds the flags that select the data directory. Without them the environment
+// variable that `run` sets for its command names it.
 func (f *configFlags) addLocation(flags *pflag.FlagSet) {
-	f.addPaths(flags, `data directory (default: see "help config")`)
-}
-
-// addServed is addLocation for a command that finds the data directory of a server. Without
-// the flags, the environment variable that `run` sets for its command names the directory.
-func (f *configFlags) addServed(flags *pflag.FlagSet) {
-	f.served = true
-	f.addPaths(flags, "data directory of the server (default: $"+testplane.DataDirVariable+`, else see "help config")`)
-}
-
-func (f *configFlags) addPaths(flags *pflag.FlagSet, dataDir string) {
 	flags.Var(fileFlag(&f.file), "config", "configuration file (see config print)")
-	flags.Var(directoryFlag(&f.dataDir), "data-dir", dataDir)
+	flags.Var(directoryFlag(&f.dataDir), "data-dir", "data directory (default: $"+testplane.DataDirVariable+`, else see "help config")`)
 }
 
 // addProfile adds the flag for the types that are served.
@@ -62,7 +50,7 @@ func (f *configFlags) addProfile(flags *pflag.FlagSet) {
 func (f *configFlags) addServer(flags *pflag.FlagSet) {
 	f.addPart(flags)
 	f.addProfile(flags)
-	flags.IntVar(&f.port, "port", 6443, "port to serve on; 0 takes a free one")
+	flags.IntVar(&f.port, "port", 6443, "port to serve on; 0 takes a free one, another at each start")
 	flags.StringArrayVar(&f.tlsSANs, "tls-san", nil, "further DNS name or IP address for the serving certificate (repeatable)")
 }
 
@@ -92,7 +80,7 @@ func (f *configFlags) load(cmd *cobra.Command) (*config.ServerConfiguration, con
 	flags := cmd.Flags()
 	if f.dataDir != "" {
 		cfg.DataDir = f.dataDir
-	} else if f.served && f.file == "" {
+	} else if f.file == "" {
 		cfg.DataDir = os.Getenv(testplane.DataDirVariable)
 	}
 	if flags.Changed("port") {
@@ -191,7 +179,8 @@ func newServer() *cobra.Command {
 		Long: `Run the control plane in the foreground: etcd, API server, controllers. It stops
 in order at the first SIGINT or SIGTERM, and at once at the second.
 
-The data directory is /var/lib/kube-hyper-mini for root, and for other users
+The data directory is that of --data-dir or --config, else $KUBE_HYPER_MINI_DATA_DIR,
+else /var/lib/kube-hyper-mini for root, and for other users
 $XDG_DATA_HOME/kube-hyper-mini, or ~/.local/share/kube-hyper-mini without that variable.
 
 --ephemeral is for tests. The data directory is a temporary one; one that --data-dir or

@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 )
@@ -29,20 +26,17 @@ func TestParseTime(t *testing.T) {
 	}
 }
 
-// TestRestoreNamesTheDirectory: the content of a directory that no flag names is not replaced.
-func TestRestoreNamesTheDirectory(t *testing.T) {
-	data := t.TempDir()
-	if err := requireNamed(data, false); err != nil {
-		t.Errorf("an empty directory: %v", err)
+// TestParseSince takes what parseTime takes, and a duration.
+func TestParseSince(t *testing.T) {
+	now := time.Date(2026, 11, 23, 22, 0, 0, 0, time.Local)
+	for text, want := range map[string]time.Time{
+		"": {}, "10m": now.Add(-10 * time.Minute), "10m ago": now.Add(-10 * time.Minute), "7d": now.Add(-7 * day), "2026-11-23 12:04": time.Date(2026, 11, 23, 12, 4, 0, 0, time.Local),
+	} {
+		if got, err := parseSince(text, now); err != nil || !got.Equal(want) {
+			t.Errorf("%q is %s, %v, want %s", text, got, err, want)
+		}
 	}
-	stamp := `{"format":1,"version":"v0.0.0-dev","kubernetes":"v1.36.3","etcd":"3.6.16"}`
-	if err := os.WriteFile(filepath.Join(data, "version.json"), []byte(stamp), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := requireNamed(data, false); err == nil || !strings.Contains(err.Error(), "which this would replace: name it with --data-dir "+data) {
-		t.Errorf("a directory with data: %v", err)
-	}
-	if err := requireNamed(data, true); err != nil {
-		t.Errorf("with --data-dir: %v", err)
+	if _, err := parseSince("yesterday", now); err == nil {
+		t.Error("yesterday is a time")
 	}
 }

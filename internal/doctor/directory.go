@@ -33,9 +33,6 @@ type Config struct {
 	// Quota of the embedded database, in bytes.
 	Quota            int64
 	ServiceEndpoints []config.ServiceEndpoint
-	// OIDCIssuer and OIDCAuthority are the flags oidc-issuer-url and oidc-ca-file,
-	// Authentication is apiServer.authentication.configFile.
-	OIDCIssuer, OIDCAuthority, Authentication string
 	// Certificates lists those of the data directory.
 	Certificates func() ([]pki.Entry, error)
 	// OnOneDisk are the fields of directories for recovery that would be lost with the data.
@@ -83,14 +80,6 @@ func (d *directory) examine(ctx context.Context) error {
 	}
 	if len(d.config.ServiceEndpoints) > 0 {
 		d.check("references", func(add func(Finding)) error { return d.configuredTargets(ctx, add) })
-	}
-	if trusted, err := d.config.issuers(); err != nil || len(trusted) > 0 {
-		d.check("token issuers", func(add func(Finding)) error {
-			if err != nil {
-				return err
-			}
-			return unreachableIssuers(ctx, trusted, add)
-		})
 	}
 	d.sort()
 	return nil
@@ -250,6 +239,7 @@ func (d *directory) database(ctx context.Context) {
 		d.skip("database", "%v", err)
 		return
 	}
+	d.Stopped = true
 	d.check("database", func(add func(Finding)) error { return d.integrity(ctx, add, dir) })
 	if err := release(); err != nil {
 		d.skip("lock", "%v", err)

@@ -114,12 +114,15 @@ func (s *server) references(ctx context.Context, add func(Finding)) error {
 // serviceEndpoints returns the ServiceEndpoint objects as NAMESPACE/NAME.
 func (s *server) serviceEndpoints(ctx context.Context) (map[string]bool, error) {
 	known := map[string]bool{}
-	data, err := s.client.Discovery().RESTClient().Get().AbsPath("/apis", endpoints.Group, endpoints.Version, "serviceendpoints").DoRaw(ctx)
-	if apierrors.IsNotFound(err) {
+	result := s.client.Discovery().RESTClient().Get().AbsPath("/apis", endpoints.Group, endpoints.Version, "serviceendpoints").Do(ctx)
+	if err := result.Error(); apierrors.IsNotFound(err) {
 		return known, nil
-	}
-	if err != nil {
+	} else if err != nil {
 		return nil, fmt.Errorf("list ServiceEndpoints: %w", err)
+	}
+	data, err := result.Raw()
+	if err != nil {
+		return nil, fmt.Errorf("read ServiceEndpoints: %w", err)
 	}
 	list := &unstructured.UnstructuredList{}
 	if err := list.UnmarshalJSON(data); err != nil {

@@ -52,6 +52,28 @@ func TestRefusedToken(t *testing.T) {
 	}
 }
 
+// TestForbidden: the report says why a check was not made.
+func TestForbidden(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"jane cannot read %s"}`, r.URL.Path)
+	}))
+	defer server.Close()
+	report := &Report{}
+	if err := Server(t.Context(), report, userOf(server.URL, "{token: x}"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Skipped) < 4 {
+		t.Errorf("skipped: %+v", report.Skipped)
+	}
+	for _, skipped := range report.Skipped {
+		if !strings.Contains(skipped.Reason, "jane cannot read /") {
+			t.Errorf("%s: %s", skipped.Check, skipped.Reason)
+		}
+	}
+}
+
 // TestFailingCommand: a command that makes no credentials is not taken for a server that
 // does not answer.
 func TestFailingCommand(t *testing.T) {

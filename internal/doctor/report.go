@@ -41,7 +41,9 @@ type Report struct {
 	DataDir string `json:"dataDir,omitempty"`
 	Server  string `json:"server,omitempty"`
 	// Running reports whether a server has answered.
-	Running  bool      `json:"running"`
+	Running bool `json:"running"`
+	// Stopped: no process uses the data directory.
+	Stopped  bool      `json:"stopped,omitempty"`
 	Checked  []string  `json:"checked"`
 	Skipped  []Skipped `json:"skipped,omitempty"`
 	Findings []Finding `json:"findings"`

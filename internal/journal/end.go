@@ -171,15 +171,19 @@ func (w *chainEndWriter) write(ctx context.Context, closed bool) error {
 const silence = 5 * heartbeat / 2
 
 // WaitUnused returns when no server writes the newest chain of the store: at once if its
-// server has stopped in order, and otherwise after a time in which nothing was written. It
-// returns an error if a server writes meanwhile.
-func WaitUnused(ctx context.Context, store Store) error { return waitUnused(ctx, store, silence) }
+// server has stopped in order, and otherwise after a time in which nothing was written, which
+// it announces with say. It returns an error if a server writes meanwhile.
+func WaitUnused(ctx context.Context, store Store, say func(format string, args ...any)) error {
+	return waitUnused(ctx, store, silence, say)
+}
 
-func waitUnused(ctx context.Context, store Store, silence time.Duration) error {
+func waitUnused(ctx context.Context, store Store, silence time.Duration, say func(format string, args ...any)) error {
 	before, closed, err := newestObject(ctx, store)
 	if err != nil || closed {
 		return err
 	}
+	say("the server that has written the journal did not stop in order: waiting until %s that it writes no more",
+		time.Now().Add(silence).Format(time.TimeOnly))
 	reconcile.Pause(ctx, silence)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -11,7 +13,9 @@ func TestWaitUnused(t *testing.T) {
 	_, f := made(t)
 	store := f.config.Store
 	ended := make(chan error, 1)
-	go func() { ended <- waitUnused(t.Context(), store, 3*time.Second) }()
+	said := ""
+	say := func(format string, args ...any) { said = fmt.Sprintf(format, args...) }
+	go func() { ended <- waitUnused(t.Context(), store, 3*time.Second, say) }()
 	var err error
 	for waiting := true; waiting; {
 		select {
@@ -22,14 +26,18 @@ func TestWaitUnused(t *testing.T) {
 		}
 	}
 	wants(t, err, "another server writes the journal")
+	if !strings.Contains(said, "did not stop in order: waiting until ") {
+		t.Errorf("it says %q", said)
+	}
 	f.stopWriter()
-	if err := waitUnused(t.Context(), store, time.Hour); err != nil {
-		t.Errorf("after an orderly stop: %v", err)
+	said = ""
+	if err := waitUnused(t.Context(), store, time.Hour, say); err != nil || said != "" {
+		t.Errorf("after an orderly stop: %v, it says %q", err, said)
 	}
 	if err := store.Remove(t.Context(), names(t, store, chainName(1, endsDir))[0]); err != nil {
 		t.Fatal(err)
 	}
-	if err := waitUnused(t.Context(), store, time.Millisecond); err != nil {
+	if err := waitUnused(t.Context(), store, time.Millisecond, say); err != nil {
 		t.Errorf("of an older release, without an end: %v", err)
 	}
 }

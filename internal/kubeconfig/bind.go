@@ -28,11 +28,11 @@ func subjectOf(name string) rbacv1.Subject {
 }
 
 // Bind binds the ClusterRole to the user or service account in the namespace, or in all
-// namespaces if it is empty, and returns a sentence about it. A binding of
-// that name that has other subjects or another role is an error.
-func Bind(ctx context.Context, client kubernetes.Interface, user, role, namespace string) (string, error) {
+// namespaces if it is empty. A binding of that name that has other subjects or another role
+// is an error.
+func Bind(ctx context.Context, client kubernetes.Interface, user, role, namespace string) error {
 	if !slices.Contains(Roles(), role) {
-		return "", fmt.Errorf("role %q is not one of %s", role, strings.Join(Roles(), ", "))
+		return fmt.Errorf("role %q is not one of %s", role, strings.Join(Roles(), ", "))
 	}
 	// RBAC allows each name that can be a segment of a path.
 	name := strings.NewReplacer("/", "-", "%", "-").Replace(user) + "-" + role
@@ -63,13 +63,44 @@ func Bind(ctx context.Context, client kubernetes.Interface, user, role, namespac
 		}
 	}
 	if namespace != "" && apierrors.IsNotFound(err) {
-		return "", fmt.Errorf("bind the ClusterRole %s to %s %s: %w; make it with kubectl create namespace %s", role, user, where, err, namespace)
+		return fmt.Errorf("bind the ClusterRole %s to %s %s: %w; make it with kubectl create namespace %s", role, user, where, err, namespace)
 	}
 	if err != nil {
-		return "", fmt.Errorf("bind the ClusterRole %s to %s %s: %w", role, user, where, err)
+		return fmt.Errorf("bind the ClusterRole %s to %s %s: %w", role, user, where, err)
 	}
 	if current != reference || !equality.Semantic.DeepEqual(bound, subjects) {
-		return "", fmt.Errorf("bind the ClusterRole %s to %s: the %s %q exists with another role or other subjects; remove or rename it", role, user, kind, name)
+		return fmt.Errorf("bind the ClusterRole %s to %s: the %s %q exists with another role or other subjects; remove or rename it", role, user, kind, name)
 	}
-	return fmt.Sprintf("%s has the ClusterRole %s %s (%s %q)", user, role, where, kind, name), nil
+	return nil
+}
+
+// Bound describes the roles that are bound to the user or service account, or to one of the
+// groups; not those of groups that every user has.
+func Bound(ctx context.Context, client kubernetes.Interface, user string, groups []string) ([]string, error) {
+	subject := subjectOf(user)
+	found := func(subjects []rbacv1.Subject) bool {
+		return slices.ContainsFunc(subjects, func(s rbacv1.Subject) bool {
+			return s.Kind == subject.Kind && s.Name == subject.Name && s.Namespace == subject.Namespace || s.Kind == rbacv1.GroupKind && slices.Contains(groups, s.Name)
+		})
+	}
+	everywhere, err := client.RbacV1().ClusterRoleBindings().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list the roles of %s: %w", user, err)
+	}
+	inNamespaces, err := client.RbacV1().RoleBindings(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list the roles of %s: %w", user, err)
+	}
+	var roles []string
+	for _, binding := range everywhere.Items {
+		if found(binding.Subjects) {
+			roles = append(roles, fmt.Sprintf("the ClusterRole %s in all namespaces (clusterrolebinding %q)", binding.RoleRef.Name, binding.Name))
+		}
+	}
+	for _, binding := range inNamespaces.Items {
+		if found(binding.Subjects) {
+			roles = append(roles, fmt.Sprintf("the %s %s in namespace %s (rolebinding %q)", binding.RoleRef.Kind, binding.RoleRef.Name, binding.Namespace, binding.Name))
+		}
+	}
+	return roles, nil
 }

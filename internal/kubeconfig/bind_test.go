@@ -24,7 +24,7 @@ func TestBind(t *testing.T) {
 		want, refused            string
 		kind                     string
 	}{
-		"a user in a namespace":   {"jane", "edit", "team", `jane has the ClusterRole edit in namespace team (rolebinding "jane-edit")`, "", rbacv1.UserKind},
+		"a user in a namespace":   {"jane", "edit", "team", `the ClusterRole edit in namespace team (rolebinding "jane-edit")`, "", rbacv1.UserKind},
 		"a user everywhere":       {"jane", "view", "", `in all namespaces (clusterrolebinding "jane-view")`, "", rbacv1.UserKind},
 		"a name with a slash":     {"oidc/jane", "view", "team", `"oidc-jane-view"`, "", rbacv1.UserKind},
 		"a service account":       {"system:serviceaccount:team:robot", "admin", "team", `"system:serviceaccount:team:robot-admin"`, "", rbacv1.ServiceAccountKind},
@@ -35,14 +35,17 @@ func TestBind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset(taken, empty)
 			for range 2 { // the second time it is there
-				got, err := Bind(t.Context(), client, c.subject, c.role, c.namespace)
+				err := Bind(t.Context(), client, c.subject, c.role, c.namespace)
 				if c.refused != "" {
 					if err == nil || !strings.Contains(err.Error(), c.refused) {
 						t.Errorf("the error is %v, want %q", err, c.refused)
 					}
 					return
 				}
-				if err != nil || !strings.Contains(got, c.want) {
+				if err != nil {
+					t.Error(err)
+				}
+				if got, err := Bound(t.Context(), client, c.subject, nil); err != nil || len(got) != 1 || !strings.Contains(got[0], c.want) {
 					t.Errorf("got %q, %v, want %q", got, err, c.want)
 				}
 			}
@@ -68,5 +71,29 @@ func TestBind(t *testing.T) {
 				t.Errorf("subjects are %+v", subjects)
 			}
 		})
+	}
+}
+
+// TestBound: a user has the roles of his groups, too, and others have not.
+func TestBound(t *testing.T) {
+	client := fake.NewClientset(&rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "developers"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
+		Subjects: []rbacv1.Subject{
+			{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "developers"},
+			{Kind: rbacv1.ServiceAccountKind, Namespace: "team", Name: "jane"},
+		},
+	})
+	for user, want := range map[string]int{"jane": 1, "system:serviceaccount:team:jane": 1, "system:serviceaccount:other:jane": 0} {
+		var groups []string
+		if user == "jane" {
+			if got, err := Bound(t.Context(), client, user, nil); err != nil || len(got) != 0 {
+				t.Errorf("%s without the group has %q, %v", user, got, err)
+			}
+			groups = []string{"developers"}
+		}
+		if got, err := Bound(t.Context(), client, user, groups); err != nil || len(got) != want {
+			t.Errorf("%s has %q, %v", user, got, err)
+		}
 	}
 }

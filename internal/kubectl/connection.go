@@ -3,6 +3,8 @@ package kubectl
 import (
 	"net/http"
 	"regexp"
+	"strings"
+	"syscall"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
@@ -19,6 +21,8 @@ type Connection struct {
 	Address Address
 	// Generic: the server has no workloads (see config.ProfileGeneric).
 	Generic bool
+	// Start is the command that starts the server of Address.
+	Start string
 }
 
 // notServed matches errors of kubectl about types of the profile kubernetes.
@@ -27,6 +31,9 @@ var notServed = regexp.MustCompile(`(?is)(could not find the requested resource|
 
 // hint is what to do about an error of kubectl; empty if nothing is known.
 func (c Connection) hint(message string) string {
+	if c.Start != "" && strings.HasPrefix(message, "The connection to the server "+strings.TrimPrefix(c.Address.Local, "https://")+" was refused") {
+		return "\nThe server of this machine is stopped. Start it with " + c.Start
+	}
 	if !c.Generic || !notServed.MatchString(message) {
 		return ""
 	}
@@ -50,8 +57,11 @@ func (c Connection) apply(flags *genericclioptions.ConfigFlags) {
 		}
 		return config
 	}
-	if c.Missing != nil {
+	switch {
+	case c.Missing != nil:
 		upstream.DemoteErrors(c.Missing)
+	case c.Start != "":
+		upstream.DemoteErrors(syscall.ECONNREFUSED)
 	}
 }
 

@@ -67,8 +67,7 @@ func Doctor(cfg *config.ServerConfiguration) *doctor.Config {
 	return &doctor.Config{
 		DataDir: cfg.DataDir, Kubeconfig: cfg.Kubeconfig.Path, BackupDir: cfg.Backup.Dir, Serving: cfg.Serving,
 		Encryption: cfg.APIServer.Encryption, External: cfg.Etcd.External, Quota: cfg.Etcd.Embedded.QuotaBackend.Value(),
-		ServiceEndpoints: cfg.ServiceEndpoints, Authentication: cfg.APIServer.Authentication.ConfigFile,
-		OIDCIssuer: string(cfg.APIServer.Flags["oidc-issuer-url"]), OIDCAuthority: string(cfg.APIServer.Flags["oidc-ca-file"]),
-		Certificates: func() ([]pki.Entry, error) { return ListCertificates(cfg) }, OnOneDisk: onOneDisk(cfg),
+		ServiceEndpoints: cfg.ServiceEndpoints,
+		Certificates:     func() ([]pki.Entry, error) { return ListCertificates(cfg) }, OnOneDisk: onOneDisk(cfg),
 	}
 }

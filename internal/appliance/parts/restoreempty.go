@@ -29,9 +29,10 @@ func RestoreIfEmpty(ctx context.Context, cfg *config.ServerConfiguration, log *s
 		return err
 	}
 	log.Info("the data directory is empty: restoring from the journal", "destination", store)
-	if err := journal.WaitUnused(ctx, store); err != nil {
+	say := func(format string, args ...any) { log.Info(fmt.Sprintf(format, args...)) }
+	if err := journal.WaitUnused(ctx, store, say); err != nil {
 		return fmt.Errorf("journal.restoreIfEmpty: %w", err)
 	}
-	_, err = Restore(ctx, cfg, log, journal.RestoreConfig{Store: store, Say: func(format string, args ...any) { log.Info(fmt.Sprintf(format, args...)) }})
+	_, err = Restore(ctx, cfg, log, journal.RestoreConfig{Store: store, Say: say})
 	return err
 }
