@@ -6,8 +6,8 @@ import "k8s.io/apimachinery/pkg/api/resource"
 type Limits struct {
 	// ConnectionsPerAddress is the number of connections of one client address.
 	ConnectionsPerAddress int `json:"connectionsPerAddress"`
-	// WatchesPerUser is the number of open watches of one user, or of the service
-	// accounts of one namespace together.
+	// WatchesPerUser is the number of open watches of one user, with the tokens that they
+	// have made.
 	WatchesPerUser int `json:"watchesPerUser"`
 	// MapEntries is the number of entries of a map in the body of a write, or of a list in
 	// its metadata.
@@ -16,6 +16,8 @@ type Limits struct {
 	LargestHeader resource.Quantity `json:"largestHeader"`
 	// LargestReview is the size of the body of a review, which any user may send.
 	LargestReview resource.Quantity `json:"largestReview"`
+	// YAMLAtOnce is the size of the YAML bodies of one user that are decoded at a time.
+	YAMLAtOnce resource.Quantity `json:"yamlAtOnce"`
 	// LargestList is the size of the objects of one list, LargestYAMLList that of one in YAML.
 	LargestList     resource.Quantity `json:"largestList"`
 	LargestYAMLList resource.Quantity `json:"largestYAMLList"`
@@ -32,7 +34,8 @@ func defaultLimits() Limits {
 	return Limits{
 		ConnectionsPerAddress: 1000, WatchesPerUser: 3000, MapEntries: 10_000,
 		LargestHeader: resource.MustParse("64Ki"), LargestReview: resource.MustParse("64Ki"),
-		LargestList: resource.MustParse("512Mi"), LargestYAMLList: resource.MustParse("4Mi"), ListsAtOnce: resource.MustParse("64Mi"),
+		YAMLAtOnce: resource.MustParse("4Mi"),
+		LargestList: resource.MustParse("512Mi"), LargestYAMLList: resource.MustParse("4Mi"), ListsAtOnce: resource.MustParse("128Mi"),
 		NamespacePercent: 25, IdleTypes: resource.MustParse("256Mi"),
 	}
 }
@@ -45,6 +48,7 @@ func (l *Limits) validate(fail func(path, format string, args ...any)) {
 		{"connectionsPerAddress", int64(l.ConnectionsPerAddress)}, {"watchesPerUser", int64(l.WatchesPerUser)},
 		{"mapEntries", int64(l.MapEntries)},
 		{"largestHeader", l.LargestHeader.Value()}, {"largestReview", l.LargestReview.Value()},
+		{"yamlAtOnce", l.YAMLAtOnce.Value()},
 		{"largestList", l.LargestList.Value()}, {"largestYAMLList", l.LargestYAMLList.Value()}, {"listsAtOnce", l.ListsAtOnce.Value()},
 		{"namespacePercent", int64(l.NamespacePercent)},
 		{"idleTypes", l.IdleTypes.Value()},

@@ -64,6 +64,11 @@ func floods() []flood {
 			return response.Body.Close()
 		}},
 		{"connections with 900 kB of unfinished headers", 300, nil, unfinished},
+		{"a namespace that fills with config maps of 1 MB", 8, nil, posts(configMapsPath("default"), configMap("", "full-", nil, 1_000_000))},
+		{"bodies of 1 MB of which half is sent", 300, nil, halfSent},
+		{"lists whose conversion webhook is a command of the server itself", 8, convertHere, func(ctx context.Context, client *api, _ int) error {
+			return client.discard(ctx, http.MethodGet, "/apis/"+group+"/v2/namespaces/default/converteds", nil)
+		}},
 		{"watches", 50, nil, watches("")},
 		{"watches with headers of 60 kB", 50, nil, watches(strings.Repeat("a", 60_000))},
 		{fmt.Sprintf("reads of one object that does not exist, in %d types of CRDs of 32 kB", floodTypes), 8, defineMany, func(ctx context.Context, client *api, i int) error {
@@ -136,8 +141,37 @@ func defineMany(ctx context.Context, f fixture) error {
 	})
 }
 
+// convertHere makes a type whose objects a webhook converts, at the path of a command.
+func convertHere(ctx context.Context, f fixture) error {
+	definition := string(crd("converteds"))
+	from, version, _ := strings.Cut(definition, `"versions":[`)
+	version, to, _ := strings.Cut(version, "]")
+	second := strings.NewReplacer(`"name":"v1"`, `"name":"v2"`, `"storage":true`, `"storage":false`).Replace(version)
+	webhook := `"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"service":{"name":"kubernetes","namespace":"default","path":"/kube-hyper-mini/encryption/rotate"}}}},`
+	definition = from + `"versions":[` + version + "," + second + "]" + to
+	definition = strings.Replace(definition, `"spec":{"group"`, `"spec":{`+webhook+`"group"`, 1)
+	if err := f.discard(ctx, http.MethodPost, crdsPath, []byte(definition)); err != nil {
+		return err
+	}
+	return f.await(ctx, "an object that needs a conversion", func(ctx context.Context) error {
+		return f.discard(ctx, http.MethodPost, widgetsOf("converteds").path("default"), widgetsOf("converteds").make("one", nil, 10))
+	})
+}
+
 // unfinished sends headers of HTTP/1.1 without an end.
 func unfinished(ctx context.Context, client *api, _ int) error {
+	lines := strings.Repeat("X-A: "+strings.Repeat("a", 4000)+"\r\n", 225)
+	return sendRaw(ctx, client, "GET / HTTP/1.1\r\nHost: a\r\n"+lines)
+}
+
+// halfSent sends half of a body.
+func halfSent(ctx context.Context, client *api, _ int) error {
+	return sendRaw(ctx, client, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nImpersonate-User: %s\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n%s",
+		configMapsPath("default"), client.user, strings.Repeat(" ", 500_000)))
+}
+
+// sendRaw sends the text over a connection of its own and keeps that open.
+func sendRaw(ctx context.Context, client *api, text string) error {
 	config := client.http.Transport.(*http.Transport).TLSClientConfig.Clone()
 	config.NextProtos = []string{"http/1.1"}
 	dialer := tls.Dialer{Config: config}
@@ -146,8 +180,7 @@ func unfinished(ctx context.Context, client *api, _ int) error {
 		return err
 	}
 	defer func() { _ = connection.Close() }()
-	lines := strings.Repeat("X-A: "+strings.Repeat("a", 4000)+"\r\n", 225)
-	if _, err := connection.Write([]byte("GET / HTTP/1.1\r\nHost: a\r\n" + lines)); err != nil {
+	if _, err := connection.Write([]byte(text)); err != nil {
 		return err
 	}
 	<-ctx.Done()

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -26,6 +29,7 @@ var largeRows = rowsOf(fmt.Sprintf("%d config maps of 1 MiB: ", largeObjects), [
 	{name: "anonymous memory a minute after", unit: inBytes, limit: 2.5 * largeObjects * largeSize},
 	{name: "highest in a start after a kill", unit: inBytes, limit: 2.5 * largeObjects * largeSize},
 	{name: "a minute after it", unit: inBytes, limit: 2.5 * largeObjects * largeSize},
+	{name: "highest in the first start after a restore from a backup", unit: inBytes, limit: 2.5 * largeObjects * largeSize},
 	{name: fmt.Sprintf("highest while %d clients list them, %d at a time", largeListers, largeListPage), unit: inBytes, limit: 2.5*largeObjects*largeSize + 2e9},
 	{name: "highest while they are deleted", unit: inBytes, limit: 2.5*largeObjects*largeSize + 2e9},
 	{name: "a minute after that", unit: inBytes},
@@ -50,7 +54,7 @@ func measureLargeObjects(ctx context.Context, b *bench, side side) (values []flo
 					})
 				})
 			},
-			r.memoryLater, r.killedStart, r.memoryLater,
+			r.memoryLater, r.killedStart, r.memoryLater, r.restoredStart,
 			func(ctx context.Context) (float64, error) { return r.peak(func() error { return r.listPages(ctx) }) },
 			func(ctx context.Context) (float64, error) { return r.peak(func() error { return r.deleteLarge(ctx) }) },
 			r.memoryLater,
@@ -84,6 +88,32 @@ func (r *crdRun) killedStart(ctx context.Context) (float64, error) {
 			}
 			<-p.exited
 		}
+	}
+	if err := r.startAgain(ctx); err != nil {
+		return 0, err
+	}
+	return r.highest()
+}
+
+// restoredStart saves a backup, restores it, and returns the highest memory of the first start
+// on its data. The other side has no backups.
+func (r *crdRun) restoredStart(ctx context.Context) (float64, error) {
+	if r.side.name != ours {
+		return math.NaN(), nil
+	}
+	data, archive := filepath.Join(r.dir, "data"), filepath.Join(r.dir, "backup.tar.gz")
+	command := func(args ...string) error {
+		_, err := output(ctx, r.dir, r.bench.programs.ours, append([]string{"backup", args[0], archive, "--data-dir", data}, args[1:]...)...)
+		return err
+	}
+	if err := command("save"); err != nil {
+		return 0, err
+	}
+	if err := r.stop(); err != nil {
+		return 0, err
+	}
+	if err := errors.Join(os.RemoveAll(data), command("restore"), os.Remove(archive)); err != nil {
+		return 0, fmt.Errorf("restore the backup: %w", err)
 	}
 	if err := r.startAgain(ctx); err != nil {
 		return 0, err

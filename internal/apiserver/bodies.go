@@ -24,9 +24,6 @@ import (
 const (
 	// smallBody has too few entries to take long, unless YAML repeats them.
 	smallBody = 32 << 10
-	// maxUserYAML is the size of the YAML bodies of one user that are decoded at the same
-	// time: a decoder takes a hundred times that.
-	maxUserYAML = 4 << 20
 	// maxYAMLWait bounds the time that a YAML body waits for others of its user.
 	maxYAMLWait = 15 * time.Second
 )
@@ -99,12 +96,12 @@ func (b *bodyLimits) read(w http.ResponseWriter, r *http.Request, format bodyTyp
 		return nil, nil, errors.NewBadRequest("read the body: " + err.Error())
 	}
 	release = func() {}
-	if format == formatYAML && len(body) > smallBody {
+	if most := b.limits.YAMLAtOnce.Value(); most > 0 && format == formatYAML && len(body) > smallBody {
 		ctx, cancel := context.WithTimeout(r.Context(), maxYAMLWait)
 		defer cancel()
-		acquired, ok := b.decoding.acquire(ctx, budget{b.requesters.name(r.Context()), maxUserYAML, int64(len(body))})
+		acquired, ok := b.decoding.acquire(ctx, budget{b.requesters.name(r.Context()), most, int64(len(body))})
 		if !ok {
-			return nil, nil, errors.NewTooManyRequests("other YAML bodies of this user are being decoded; send JSON, or try again later", int(maxYAMLWait.Seconds()))
+			return nil, nil, errors.NewTooManyRequests("other YAML bodies of this user are being decoded (limits.yamlAtOnce of the server's configuration); send JSON, or try again later", int(maxYAMLWait.Seconds()))
 		}
 		release = acquired
 	}

@@ -48,7 +48,7 @@ func sendBody(t *testing.T, method, path, contentType, body string) *httptest.Re
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r.WithContext(request.WithRequestInfo(r.Context(), info)))
-	if release, ok := limits.decoding.acquire(t.Context(), budget{"mallory", maxUserYAML, maxUserYAML}); ok {
+	if release, ok := limits.decoding.acquire(t.Context(), budget{"mallory", testLimits.YAMLAtOnce.Value(), testLimits.YAMLAtOnce.Value()}); ok {
 		release()
 	}
 	return w

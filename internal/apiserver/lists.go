@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
@@ -175,26 +174,28 @@ func (g *listGate) listed(r *http.Request, info *request.RequestInfo) storage.Si
 
 // Budgets besides those of users.
 const (
-	allBudget      = "all" // for all requesters but system:masters and the controllers
-	accountsBudget = "service accounts"
+	allBudget     = "all" // for all requesters but system:masters and the controllers
+	secretsBudget = "tokens of Secrets"
 )
 
 // acquire waits, at most maxListWait, until a list of that cost may be served: for those of
-// its requester before it takes a place behind those of others. Service accounts have half of all:
-// a user may be allowed to make tokens in many namespaces. release may be called more than once.
+// its requester before it takes a place behind those of others. A user may be allowed to make
+// tokens in many namespaces: all tokens of Secrets together have as much as one user, so that a
+// user has a quarter at most. A list above an eighth counts as an eighth, and is the only one of
+// its user. release may be called more than once.
 func (g *listGate) acquire(ctx context.Context, cost int64) (release func(), ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, maxListWait)
 	defer cancel()
 	all := g.limits.ListsAtOnce.Value()
-	name := g.requesters.name(ctx)
-	ofUser, ofAll := budget{"user " + name, all / 4, cost}, budget{allBudget, all, cost}
+	name, share := g.requesters.name(ctx), all/8
+	ofUser, ofAll := budget{"user " + name, share, cost}, budget{allBudget, all, min(cost, share)}
 	switch {
 	case name == controllerRequesters:
-		return g.serving.acquire(ctx, budget{name, all / 5, cost})
+		return g.serving.acquire(ctx, budget{name, all / 10, cost})
 	case name == masterRequesters: // two lists of 5,000 objects at a time leave a part of two processors unused
-		return g.serving.acquire(ctx, budget{name, all * 3 / 10, cost})
-	case strings.HasPrefix(name, serviceaccount.ServiceAccountUsernamePrefix):
-		return g.serving.acquire(ctx, ofUser, budget{accountsBudget, all / 2, min(cost, all/4)}, ofAll)
+		return g.serving.acquire(ctx, budget{name, all * 3 / 20, cost})
+	case ofUnknownMaker(name):
+		return g.serving.acquire(ctx, ofUser, budget{secretsBudget, share, cost}, ofAll)
 	}
 	return g.serving.acquire(ctx, ofUser, ofAll)
 }

@@ -49,12 +49,12 @@ func newTestGate() *listGate {
 }
 
 var testLimits = config.Limits{
-	MapEntries: 100, LargestReview: resource.MustParse("64Ki"),
-	LargestList: resource.MustParse("512Mi"), LargestYAMLList: resource.MustParse("4Mi"), ListsAtOnce: resource.MustParse("64Mi"),
+	MapEntries: 100, LargestReview: resource.MustParse("64Ki"), YAMLAtOnce: resource.MustParse("4Mi"),
+	LargestList: resource.MustParse("512Mi"), LargestYAMLList: resource.MustParse("4Mi"), ListsAtOnce: resource.MustParse("128Mi"),
 }
 
 // listsAtOnce is how many lists of 5,000 small objects are served at a time.
-const listsAtOnce = 64 << 20 / (5_000 * minObject)
+const listsAtOnce = 128 << 20 / (5_000 * minObject)
 
 // takeAll takes all that lists of users may have.
 func takeAll(t *testing.T, g *listGate) (release func()) {
@@ -134,7 +134,7 @@ func TestListGateBoundsLargeListsOnly(t *testing.T) {
 	var clients sync.WaitGroup
 	for i := range 3 * listsAtOnce {
 		clients.Go(func() {
-			if w := ask(t, asUser(t.Context(), "user-"+strconv.Itoa(i%5)), large, "/api/v1/namespaces/a/secrets"); w.Code != http.StatusOK {
+			if w := ask(t, asUser(t.Context(), "user-"+strconv.Itoa(i%listsAtOnce)), large, "/api/v1/namespaces/a/secrets"); w.Code != http.StatusOK {
 				t.Errorf("answered %d", w.Code)
 			}
 		})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,7 +17,7 @@ import (
 
 const (
 	administrator   = "admin"
-	operatorAccount = "system:serviceaccount:kube-system:operator"
+	operatorAccount = "system:serviceaccount:kube-system:operator system:masters"
 )
 
 // controllerUsers are users of the server's controllers and informers.
@@ -25,10 +27,14 @@ var controllerUsers = []string{
 	"system:serviceaccount:kube-system:token-cleaner",
 }
 
-// asUser returns the context of a request of the user. The administrator and servers are
-// in system:masters.
+// asUser returns the context of a request of the user, or "account maker" with a token that a
+// user has made. The administrator and servers are in system:masters.
 func asUser(ctx context.Context, name string) context.Context {
+	name, maker, hasMaker := strings.Cut(name, " ")
 	requester := &user.DefaultInfo{Name: name}
+	if hasMaker {
+		requester.Extra = map[string][]string{user.CredentialIDKey: {"JTI=1234" + makerMark + maker}}
+	}
 	if name == administrator || name == user.APIServerUser {
 		requester.Groups = []string{user.SystemPrivilegedGroup}
 	}
@@ -70,7 +76,7 @@ func listUnread(t *testing.T, g *listGate, names ...string) (end func()) {
 // TestUnreadListsDelayNoOtherUsers: lists that their user does not read delay further
 // lists of that user, or of the service accounts of that namespace, only.
 func TestUnreadListsDelayNoOtherUsers(t *testing.T) {
-	users := []string{"alice", "system:serviceaccount:other:a"}
+	users := []string{"alice", "system:serviceaccount:other:a bob"}
 	for name, test := range map[string]struct{ unread, others []string }{
 		"one user": {
 			[]string{"mallory", "mallory", "mallory", "mallory"}, slices.Concat(users, controllerUsers, []string{administrator, operatorAccount}),
@@ -80,7 +86,7 @@ func TestUnreadListsDelayNoOtherUsers(t *testing.T) {
 			slices.Concat(users, controllerUsers, []string{administrator, operatorAccount}),
 		},
 		"service accounts of operators in kube-system": {
-			[]string{operatorAccount, operatorAccount, "system:serviceaccount:kube-system:other", "system:serviceaccount:kube-system:other"},
+			[]string{operatorAccount, operatorAccount, "system:serviceaccount:kube-system:other system:masters", "system:serviceaccount:kube-system:other"},
 			slices.Concat(users, controllerUsers, []string{administrator}),
 		},
 		"administrators": {
@@ -108,13 +114,17 @@ func TestUnreadListsDelayNoOtherUsers(t *testing.T) {
 	}
 }
 
-// TestUnreadListsOfTwoUsers: together they take all that others have. Others are served
-// when those lists do not count any more, before further lists of the two; the
-// controllers of servers do not wait.
-func TestUnreadListsOfTwoUsers(t *testing.T) {
+// TestUnreadListsOfManyUsers: together they take all that others have. Others are served
+// when those lists do not count any more, before further lists of them; the controllers of
+// servers do not wait.
+func TestUnreadListsOfManyUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newTestGate()
-		end := listUnread(t, g, "mallory", "mallory", "mallory", "eve", "eve", "eve")
+		var users []string
+		for i := range 16 {
+			users = append(users, "user-"+strconv.Itoa(i%8))
+		}
+		end := listUnread(t, g, users...)
 		for _, name := range controllerUsers {
 			if waited := expectListed(t, g, name); waited > 0 {
 				t.Errorf("the list of %s has waited for %v", name, waited)
@@ -129,48 +139,68 @@ func TestUnreadListsOfTwoUsers(t *testing.T) {
 }
 
 // TestUnreadListsOfManyNamespaces: a user who may make tokens of service accounts in many
-// namespaces delays lists of other users until two of those lists do not count any more.
+// namespaces takes a quarter of all with them, and delays no lists of others.
 func TestUnreadListsOfManyNamespaces(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newTestGate()
-		var accounts []string
-		for _, namespace := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
-			accounts = append(accounts, "system:serviceaccount:"+namespace+":a")
-		}
-		end := listUnread(t, g, accounts...)
-		for range 5 {
-			if waited := expectListed(t, g, "alice"); waited > maxClientWait {
-				t.Errorf("the list of alice has waited for %v", waited)
-			}
-		}
-		end()
-	})
+	others := []string{"alice", "bob", "carol", "system:serviceaccount:other:a system:masters", "system:serviceaccount:other:a alice"}
+	for name, accounts := range map[string]func(namespace string) []string{
+		"tokens that a user has made": func(namespace string) []string { return []string{"system:serviceaccount:" + namespace + ":a mallory"} },
+		"tokens of Secrets":           func(namespace string) []string { return []string{"system:serviceaccount:" + namespace + ":a"} },
+		"both": func(namespace string) []string {
+			return []string{"system:serviceaccount:" + namespace + ":a mallory", "system:serviceaccount:" + namespace + ":a"}
+		},
+		"tokens of Secrets, and tokens made with those": func(namespace string) []string {
+			account := "system:serviceaccount:" + namespace + ":a"
+			return []string{account, "system:serviceaccount:other:a system:serviceaccount:" + namespace + ":"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newTestGate()
+				unread := []string{"mallory", "mallory"}
+				for _, namespace := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+					unread = append(unread, accounts(namespace)...)
+				}
+				end := listUnread(t, g, unread...)
+				all := testLimits.ListsAtOnce.Value()
+				if used := g.serving.used[allBudget]; !used.TryAcquire(all * 3 / 4) {
+					t.Error("they have more than a quarter")
+				} else {
+					used.Release(all * 3 / 4)
+				}
+				for _, other := range others {
+					if waited := expectListed(t, g, other); waited > 0 {
+						t.Errorf("the list of %s has waited for %v", other, waited)
+					}
+				}
+				end()
+			})
+		})
+	}
 }
 
-// TestListsAboveTheBound: one of more objects than all lists together may have is served
-// alone, and delays lists of other users until it does not count any more.
+// TestListsAboveTheBound: one of more objects than all lists together may have delays other
+// lists of its user only.
 func TestListsAboveTheBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newTestGate()
-		served := make(chan string, 2)
+		served := make(chan string, 3)
 		h := unread(g.limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			requester, _ := request.UserFrom(r.Context())
 			served <- requester.GetName()
 			_, _ = w.Write([]byte("x"))
 		})))
 		var clients sync.WaitGroup
-		for _, name := range []string{"alice", "bob"} {
+		for _, name := range []string{"alice", "alice", "bob"} {
 			clients.Go(func() { ask(t, asUser(t.Context(), name), h, "/api/v1/events") })
 			synctest.Wait()
-			time.Sleep(maxClientWait / 4)
 		}
-		if name := <-served; name != "alice" || len(served) > 0 {
-			t.Errorf("the list of %s is served, and %d with it", name, len(served))
+		if first, second := <-served, <-served; first != "alice" || second != "bob" || len(served) > 0 {
+			t.Errorf("lists of %s and %s are served, and %d with them", first, second, len(served))
 		}
 		time.Sleep(maxClientWait)
 		synctest.Wait()
 		if len(served) != 1 {
-			t.Error("the list of bob is not served after that of alice does not count any more")
+			t.Error("the second list of alice is not served after the first does not count any more")
 		}
 		clients.Wait()
 	})

@@ -3,7 +3,9 @@ package apiserver
 import (
 	"context"
 	"slices"
+	"strings"
 
+	"gopkg.in/go-jose/go-jose.v2/jwt"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -27,9 +29,11 @@ type requesters struct {
 func newRequesters() requesters { return requesters{controllerAccounts()} }
 
 // name returns the name under which a request counts: the user, controllerRequesters or
-// masterRequesters. The service accounts of a namespace have one name: who may create one
-// may create any number. The controllers do not share with users, nor with other accounts
-// of kube-system, which may be those of operators.
+// masterRequesters. Requests with a token count for the user who has made it. Those with
+// tokens of system:masters, or of Secrets, whose makers are not known, count for the
+// namespace of the service account: who may create one may create any number. The
+// controllers do not share with users, nor with other accounts of kube-system, which may
+// be those of operators.
 func (r requesters) name(ctx context.Context) string {
 	requester, known := request.UserFrom(ctx)
 	if !known {
@@ -42,10 +46,42 @@ func (r requesters) name(ctx context.Context) string {
 	case master:
 		return masterRequesters
 	}
-	if namespace, _, err := serviceaccount.SplitUsername(name); err == nil {
-		return serviceaccount.MakeUsername(namespace, "") // no user has this name
+	namespace, _, err := serviceaccount.SplitUsername(name)
+	if err != nil {
+		return name
 	}
-	return name
+	switch maker, known := tokenMaker(requester); {
+	case !known:
+		return serviceaccount.MakeUsername(namespace, "") // no user has this name
+	case maker == masterRequesters:
+		return serviceaccount.MakeNamespaceGroupName(namespace)
+	default:
+		return maker
+	}
+}
+
+// ofUnknownMaker reports whether a name is that of service accounts with tokens of Secrets.
+func ofUnknownMaker(name string) bool {
+	return strings.HasPrefix(name, serviceaccount.ServiceAccountUsernamePrefix)
+}
+
+// makerMark separates the ID of a token from the name under which its maker's requests count.
+const makerMark = "/"
+
+// markMaker adds the maker of a token to its ID, which the server signs.
+func (r requesters) markMaker(ctx context.Context, claims *jwt.Claims) {
+	maker := r.name(ctx)
+	if maker == controllerRequesters {
+		maker = masterRequesters
+	}
+	claims.ID += makerMark + maker
+}
+
+func tokenMaker(account user.Info) (name string, known bool) {
+	for _, id := range account.GetExtra()[user.CredentialIDKey] {
+		_, name, known = strings.Cut(id, makerMark)
+	}
+	return name, known
 }
 
 // controllerAccounts returns the user names of the service accounts that the bootstrap

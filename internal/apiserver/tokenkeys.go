@@ -21,10 +21,12 @@ type TokenKeys struct {
 	generator serviceaccount.TokenGenerator
 	getter    serviceaccount.PublicKeysGetter
 	listeners []serviceaccount.Listener
+
+	requesters requesters
 }
 
 // NewTokenKeys returns a TokenKeys without keys: call [TokenKeys.Set] before [New].
-func NewTokenKeys() *TokenKeys { return &TokenKeys{issuer: issuer} }
+func NewTokenKeys() *TokenKeys { return &TokenKeys{issuer: issuer, requesters: newRequesters()} }
 
 // Set replaces the keys: signer, an RSA or ECDSA key, signs tokens; tokens that one
 // of verify has signed are accepted.
@@ -69,8 +71,10 @@ func (k *TokenKeys) sign(name string, signer crypto.Signer) error {
 	return nil
 }
 
-// GenerateToken implements [serviceaccount.TokenGenerator].
+// GenerateToken implements [serviceaccount.TokenGenerator]. The ID of the token names the user
+// of the request.
 func (k *TokenKeys) GenerateToken(ctx context.Context, claims *jwt.Claims, private any) (string, error) {
+	k.requesters.markMaker(ctx, claims)
 	k.mu.RLock()
 	generator := k.generator
 	k.mu.RUnlock()

@@ -12,6 +12,8 @@ import (
 
 	"gopkg.in/go-jose/go-jose.v2/jwt"
 	apiserverserviceaccount "k8s.io/apiserver/pkg/authentication/serviceaccount"
+	authenticationjwt "k8s.io/apiserver/pkg/authentication/token/jwt"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 )
 
@@ -80,5 +82,31 @@ func TestTokenKeysChange(t *testing.T) {
 	}
 	if err := keys.Set(unfit, []crypto.PublicKey{unfit.Public()}); err == nil || !accepted(token()) {
 		t.Errorf("a key that cannot sign tokens: %v", err)
+	}
+}
+
+// TestTokensNameTheirMaker: the requests of a token count for who has made it, also with other
+// tokens.
+func TestTokensNameTheirMaker(t *testing.T) {
+	key, keys, r := ecdsaKey(t), NewTokenKeys(), newRequesters()
+	if err := keys.Set(key, []crypto.PublicKey{key.Public()}); err != nil {
+		t.Fatal(err)
+	}
+	for maker, want := range map[string]string{
+		"mallory":                           "mallory",
+		administrator:                       "system:serviceaccounts:team",
+		"system:serviceaccount:other:a eve": "eve",
+		"system:serviceaccount:other:a":     "system:serviceaccount:other:",
+		"system:serviceaccount:other:a " + masterRequesters:           "system:serviceaccounts:other",
+		"system:serviceaccount:kube-system:generic-garbage-collector": "system:serviceaccounts:team",
+	} {
+		claims := &jwt.Claims{ID: "1234"}
+		if _, err := keys.GenerateToken(asUser(t.Context(), maker), claims, map[string]any{}); err != nil {
+			t.Fatal(err)
+		}
+		account := (&apiserverserviceaccount.ServiceAccountInfo{Namespace: "team", Name: "a", CredentialID: authenticationjwt.CredentialIDForJTI(claims.ID)}).UserInfo()
+		if name := r.name(request.WithUser(t.Context(), account)); name != want {
+			t.Errorf("requests with a token that %s has made count for %q, want %q", maker, name, want)
+		}
 	}
 }

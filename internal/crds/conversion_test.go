@@ -22,7 +22,7 @@ import (
 // convertingWebhook serves conversions, which write the version into the spec.
 func convertingWebhook(t *testing.T) *apiextensionsv1.CustomResourceConversion {
 	t.Helper()
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return conversionBy(t, func(w http.ResponseWriter, r *http.Request) {
 		var review apiextensionsv1.ConversionReview
 		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -42,7 +42,13 @@ func convertingWebhook(t *testing.T) *apiextensionsv1.CustomResourceConversion {
 		review.Request, review.Response = nil, response
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(review) // a client that has gone hears nothing
-	}))
+	})
+}
+
+// conversionBy is the conversion by a webhook.
+func conversionBy(t *testing.T, webhook http.HandlerFunc) *apiextensionsv1.CustomResourceConversion {
+	t.Helper()
+	server := httptest.NewTLSServer(webhook)
 	t.Cleanup(server.Close)
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	return &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
@@ -132,5 +138,46 @@ func readOnAndOn(ctx context.Context, t *testing.T, objects dynamic.Namespaceabl
 			t.Errorf("the list is of %q after one of %d: %v", list.GetResourceVersion(), last, err)
 		}
 		last = version
+	}
+}
+
+// TestFailedConversionsAreDelayed: a watch cache whose objects cannot be converted asks the
+// webhook once in a second, and not any more when the type is released.
+func TestFailedConversionsAreDelayed(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t)
+	calls := make(chan time.Time, 1000)
+	s.installConverted(t, conversionBy(t, func(w http.ResponseWriter, _ *http.Request) {
+		calls <- time.Now()
+		http.Error(w, "not today", http.StatusForbidden)
+	}))
+	s.create(t, "one")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	old := s.client.Resource(widgetResource.GroupResource().WithVersion("v1"))
+	if list, err := old.List(ctx, metav1.ListOptions{}); err == nil {
+		t.Fatalf("listed without a conversion: %+v", list)
+	}
+	for len(calls) > 0 {
+		<-calls
+	}
+	first := <-calls
+	const more = 4
+	var last time.Time
+	for range more {
+		last = <-calls
+	}
+	if took := last.Sub(first); took < more/2*time.Second {
+		t.Errorf("%d further calls of the webhook in %v", more, took)
+	}
+	for s.front.resident() > 0 {
+		s.front.release(time.Now().Add(time.Hour))
+	}
+	for len(calls) > 0 {
+		<-calls
+	}
+	time.Sleep(3 * time.Second)
+	if n := len(calls); n > 1 { // one may have been under way
+		t.Errorf("%d calls after the release of the type", n)
 	}
 }

@@ -187,7 +187,7 @@ func (s *session) retain(ctx context.Context) error {
 // oldestNeeded returns the number of a chain and the index of its base before which nothing
 // is within the retention. The age of a base is the time between it and the newest one, by
 // the times of all bases between them: a jump of the clock counts for maxJump, or half of the
-// retention, and its correction takes that back.
+// retention, and its correction takes that back. Until then it must not shorten the retention.
 func oldestNeeded(chains []*Chain, retention time.Duration) (number, index int) {
 	limit := min(maxJump, retention/2)
 	var age time.Duration
@@ -197,7 +197,7 @@ func oldestNeeded(chains []*Chain, retention time.Duration) (number, index int) 
 			if !after.IsZero() {
 				age = max(0, age+max(-limit, min(limit, after.Sub(base.Time))))
 			}
-			if after = base.Time; age > retention {
+			if after = base.Time; age > retention+limit {
 				return chain.Number, i
 			}
 		}

@@ -72,7 +72,7 @@ func TestRetentionOfChainsWithoutBase(t *testing.T) {
 		}
 		put(chainName(number, chainFile), string(claim))
 		if number == 1 || number >= 4 {
-			for i := range 2 {
+			for i := range 3 {
 				base := BaseName{Revision: int64(10*number + i), Sequence: 1, Time: time.Unix(int64(60*(4*number+i)), 0), Extension: ".tar.gz"}
 				put(chainName(number, basesDir, base.String()), "x")
 			}
@@ -82,7 +82,7 @@ func TestRetentionOfChainsWithoutBase(t *testing.T) {
 	if err := s.retain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if left := names(t, store, chainsPrefix); len(left) != 6 || !strings.HasPrefix(left[0], chainName(4)) {
+	if left := names(t, store, chainsPrefix); len(left) != 7 || !strings.HasPrefix(left[0], chainName(4)) {
 		t.Errorf("there is %q", left)
 	}
 }
