@@ -9,15 +9,16 @@ type Limits struct {
 	// WatchesPerUser is the number of open watches of one user, with the tokens that they
 	// have made.
 	WatchesPerUser int `json:"watchesPerUser"`
-	// MapEntries is the number of entries of a map in the body of a write, or of a list in
-	// its metadata.
-	MapEntries int `json:"mapEntries"`
+	// Entries is the number of entries of a map or a list in the body of a write, PatchEntries
+	// that of a list in a JSON patch or a strategic merge patch.
+	Entries      int `json:"entries"`
+	PatchEntries int `json:"patchEntries"`
 	// LargestHeader is the size of the header of a request with its path and query.
 	LargestHeader resource.Quantity `json:"largestHeader"`
 	// LargestReview is the size of the body of a review, which any user may send.
 	LargestReview resource.Quantity `json:"largestReview"`
-	// YAMLAtOnce is the size of the YAML bodies of one user that are decoded at a time.
-	YAMLAtOnce resource.Quantity `json:"yamlAtOnce"`
+	// WritesAtOnce is the size of the bodies of one user that are handled at a time.
+	WritesAtOnce resource.Quantity `json:"writesAtOnce"`
 	// LargestList is the size of the objects of one list, LargestYAMLList that of one in YAML.
 	LargestList     resource.Quantity `json:"largestList"`
 	LargestYAMLList resource.Quantity `json:"largestYAMLList"`
@@ -32,10 +33,10 @@ type Limits struct {
 
 func defaultLimits() Limits {
 	return Limits{
-		ConnectionsPerAddress: 1000, WatchesPerUser: 3000, MapEntries: 10_000,
+		ConnectionsPerAddress: 1000, WatchesPerUser: 3000, Entries: 10_000, PatchEntries: 1000,
 		LargestHeader: resource.MustParse("64Ki"), LargestReview: resource.MustParse("64Ki"),
-		YAMLAtOnce: resource.MustParse("4Mi"),
-		LargestList: resource.MustParse("512Mi"), LargestYAMLList: resource.MustParse("4Mi"), ListsAtOnce: resource.MustParse("128Mi"),
+		WritesAtOnce: resource.MustParse("4Mi"),
+		LargestList:  resource.MustParse("512Mi"), LargestYAMLList: resource.MustParse("4Mi"), ListsAtOnce: resource.MustParse("128Mi"),
 		NamespacePercent: 25, IdleTypes: resource.MustParse("256Mi"),
 	}
 }
@@ -46,9 +47,9 @@ func (l *Limits) validate(fail func(path, format string, args ...any)) {
 		value int64
 	}{
 		{"connectionsPerAddress", int64(l.ConnectionsPerAddress)}, {"watchesPerUser", int64(l.WatchesPerUser)},
-		{"mapEntries", int64(l.MapEntries)},
+		{"entries", int64(l.Entries)}, {"patchEntries", int64(l.PatchEntries)},
 		{"largestHeader", l.LargestHeader.Value()}, {"largestReview", l.LargestReview.Value()},
-		{"yamlAtOnce", l.YAMLAtOnce.Value()},
+		{"writesAtOnce", l.WritesAtOnce.Value()},
 		{"largestList", l.LargestList.Value()}, {"largestYAMLList", l.LargestYAMLList.Value()}, {"listsAtOnce", l.ListsAtOnce.Value()},
 		{"namespacePercent", int64(l.NamespacePercent)},
 		{"idleTypes", l.IdleTypes.Value()},

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -22,10 +23,12 @@ import (
 )
 
 const (
-	// smallBody has too few entries to take long, unless YAML repeats them.
+	// smallBody has too few entries to take long, unless it is YAML that repeats them.
 	smallBody = 32 << 10
-	// maxYAMLWait bounds the time that a YAML body waits for others of its user.
-	maxYAMLWait = 15 * time.Second
+	// leastWrite is what a write counts at least in limits.writesAtOnce.
+	leastWrite = 64 << 10
+	// maxWriteWait bounds the time that a write waits for others of its user.
+	maxWriteWait = 15 * time.Second
 )
 
 // reviews are the resources that answer a question and are not stored.
@@ -35,15 +38,16 @@ var reviews = sets.New(
 	"tokenreviews.authentication.k8s.io", "selfsubjectreviews.authentication.k8s.io",
 )
 
-// bodyLimits refuses bodies that take long to handle: field management takes time with the
-// square of the number of entries of a map, and goes on after the timeout of its request.
+// bodyLimits refuses bodies that take long to handle, and bounds the writes of each user that
+// are handled at a time: field management takes time with the square of the number of entries
+// of a map, a patch with the product of its entries and those of the object.
 type bodyLimits struct {
 	requesters requesters
 	limits     config.Limits
 	size       int64 // of a body, in bytes
 	remote     func(*request.RequestInfo) bool
 	serializer runtime.NegotiatedSerializer
-	decoding   *budgets // of YAML
+	writing    *budgets
 }
 
 // newBodyLimits returns the bounds; size is without a bound if it is 0.
@@ -51,10 +55,10 @@ func newBodyLimits(limits config.Limits, size int64, requesters requesters, remo
 	if size <= 0 {
 		size = math.MaxInt64
 	}
-	return &bodyLimits{limits: limits, size: size, requesters: requesters, remote: remote, serializer: serializer, decoding: newBudgets()}
+	return &bodyLimits{limits: limits, size: size, requesters: requesters, remote: remote, serializer: serializer, writing: newBudgets()}
 }
 
-// limit refuses bodies above the bounds with 413.
+// limit refuses bodies above the bounds with 413, and writes that wait too long with 429.
 func (b *bodyLimits) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
@@ -62,63 +66,90 @@ func (b *bodyLimits) limit(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		format := bodyFormat(r)
-		if r.ContentLength >= 0 && r.ContentLength <= smallBody && format != formatYAML {
-			next.ServeHTTP(w, r)
-			return
+		largest, release := b.largest(info), func() {}
+		body, err := b.read(w, r, info.Verb, largest)
+		if err == nil {
+			release, err = b.begin(r, body, largest)
 		}
-		limit := b.size
-		if largest := b.limits.LargestReview.Value(); largest > 0 && reviews.Has(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}.String()) {
-			limit = min(limit, largest)
-		}
-		body, release, err := b.read(w, r, format, limit)
 		if err != nil {
 			responsewriters.ErrorNegotiated(err, b.serializer, schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
 			return
 		}
 		defer release()
-		r = r.WithContext(r.Context()) // a copy
-		r.Body = io.NopCloser(bytes.NewReader(body))
+		// Upstream's handlers return when the context ends, and their work goes on: with this one
+		// the write counts, here and in flow control, until its work ends, or upstream's timeout of 34 s.
+		r = r.WithContext(context.WithoutCancel(r.Context()))
+		if body != nil {
+			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// read returns the body if it is within the bounds. Call release when it was handled.
-func (b *bodyLimits) read(w http.ResponseWriter, r *http.Request, format bodyType, limit int64) (body []byte, release func(), err error) {
-	if r.ContentLength > limit {
-		return nil, nil, tooLarge(limit)
+// largest returns the bound of the size of a body, in bytes.
+func (b *bodyLimits) largest(info *request.RequestInfo) int64 {
+	review := b.limits.LargestReview.Value()
+	if review > 0 && reviews.Has(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}.String()) {
+		return min(b.size, review)
 	}
-	body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	return b.size
+}
+
+// read returns the body if its size is within the limit; nil, and nothing is read, for one
+// that is small.
+func (b *bodyLimits) read(w http.ResponseWriter, r *http.Request, verb string, limit int64) ([]byte, error) {
+	if verb != "patch" && bodyFormat(r) != formatYAML && r.ContentLength >= 0 && r.ContentLength <= smallBody {
+		return nil, nil
+	}
+	if r.ContentLength > limit {
+		return nil, tooLarge(limit)
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	switch {
 	case int64(len(body)) >= limit && err != nil:
-		return nil, nil, tooLarge(limit)
+		return nil, tooLarge(limit)
 	case err != nil:
-		return nil, nil, errors.NewBadRequest("read the body: " + err.Error())
+		return nil, errors.NewBadRequest("read the body: " + err.Error())
 	}
+	return body, nil
+}
+
+// begin waits until the user's other writes leave room for this one, and measures its body.
+// Call release when it was handled.
+func (b *bodyLimits) begin(r *http.Request, body []byte, largest int64) (release func(), err error) {
 	release = func() {}
-	if most := b.limits.YAMLAtOnce.Value(); most > 0 && format == formatYAML && len(body) > smallBody {
-		ctx, cancel := context.WithTimeout(r.Context(), maxYAMLWait)
+	name, most := b.requesters.name(r.Context()), b.limits.WritesAtOnce.Value()
+	if most > 0 && name != controllerRequesters {
+		ctx, cancel := context.WithTimeout(r.Context(), maxWriteWait)
 		defer cancel()
-		acquired, ok := b.decoding.acquire(ctx, budget{b.requesters.name(r.Context()), most, int64(len(body))})
+		acquired, ok := b.writing.acquire(ctx, budget{name, most, max(leastWrite, int64(len(body)))})
 		if !ok {
-			return nil, nil, errors.NewTooManyRequests("other YAML bodies of this user are being decoded (limits.yamlAtOnce of the server's configuration); send JSON, or try again later", int(maxYAMLWait.Seconds()))
+			return nil, errors.NewTooManyRequests("other writes of this user are being handled (limits.writesAtOnce of the server's configuration): try again later", int(maxWriteWait.Seconds()))
 		}
 		release = acquired
 	}
-	measured, err := measure(body, format)
-	switch {
-	case err != nil:
-		err = errors.NewBadRequest("read the body: " + err.Error())
-	case int64(measured.size) > limit:
-		err = tooLarge(limit)
-	case b.limits.MapEntries > 0 && measured.entries > b.limits.MapEntries:
-		err = tooManyEntries(measured.entries, b.limits.MapEntries)
-	}
-	if err != nil {
+	if err := b.check(body, bodyFormat(r), largest); err != nil {
 		release()
-		return nil, nil, err
+		return nil, err
 	}
-	return body, release, nil
+	return release, nil
+}
+
+// check returns an error for a body that decodes to more than largest, or has too many entries.
+func (b *bodyLimits) check(body []byte, format bodyType, largest int64) error {
+	measured, err := measure(body, format)
+	switch most := b.limits.Entries; {
+	case err != nil:
+		return errors.NewBadRequest("read the body: " + err.Error())
+	case int64(measured.size) > largest:
+		return tooLarge(largest)
+	case most > 0 && max(measured.maps, measured.lists) > most:
+		return tooManyEntries(max(measured.maps, measured.lists), most)
+	case format == formatListPatch && b.limits.PatchEntries > 0 && measured.lists > b.limits.PatchEntries:
+		return errors.NewRequestEntityTooLargeError(fmt.Sprintf("the patch has a list of %d entries; at most %d are allowed "+
+			"(limits.patchEntries of the server's configuration): use a merge patch, an update, or several patches", measured.lists, b.limits.PatchEntries))
+	}
+	return nil
 }
 
 func tooLarge(limit int64) error {
@@ -127,8 +158,8 @@ func tooLarge(limit int64) error {
 }
 
 func tooManyEntries(entries, most int) error {
-	return errors.NewRequestEntityTooLargeError(fmt.Sprintf("a map, or a list of the metadata, has %d entries; "+
-		"at most %d are allowed (limits.mapEntries of the server's configuration)", entries, most))
+	return errors.NewRequestEntityTooLargeError(fmt.Sprintf("a map or a list has %d entries; at most %d are allowed "+
+		"(limits.entries of the server's configuration)", entries, most))
 }
 
 // bodyType is an encoding of bodies.
@@ -138,9 +169,10 @@ const (
 	formatJSON bodyType = iota
 	formatYAML
 	formatProtobuf
+	formatListPatch // JSON whose lists are merged with those of the object
 )
 
-// bodyFormat returns the encoding that the request names; patches in JSON are JSON.
+// bodyFormat returns the encoding that the request names.
 func bodyFormat(r *http.Request) bodyType {
 	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch {
@@ -150,22 +182,25 @@ func bodyFormat(r *http.Request) bodyType {
 		return formatYAML
 	case mediaType == runtime.ContentTypeProtobuf:
 		return formatProtobuf
+	case mediaType == string(types.JSONPatchType), mediaType == string(types.StrategicMergePatchType):
+		return formatListPatch
 	}
 	return formatJSON
 }
 
 // bodyMeasure is what a body decodes to.
 type bodyMeasure struct {
-	size    int // about that of its JSON, in bytes
-	entries int // of the map, or of the list in the metadata, with the most
+	size        int // about that of its JSON, in bytes; 0 if it is that of the body
+	maps, lists int // the number of entries of the map, and of the list, with the most
 }
 
 func measure(body []byte, format bodyType) (bodyMeasure, error) {
 	switch {
 	case format == formatProtobuf:
-		return bodyMeasure{entries: protobufEntries(body)}, nil
+		return bodyMeasure{maps: protobufEntries(body)}, nil
 	case format == formatYAML && !json.Valid(body): // patches of server-side apply are JSON mostly
 		return measureYAML(body)
 	}
-	return bodyMeasure{entries: jsonEntries(body)}, nil
+	maps, lists := jsonEntries(body)
+	return bodyMeasure{maps: maps, lists: lists}, nil
 }

@@ -1,13 +1,16 @@
 package apiserver
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/apis/core"
@@ -48,8 +52,8 @@ func sendBody(t *testing.T, method, path, contentType, body string) *httptest.Re
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r.WithContext(request.WithRequestInfo(r.Context(), info)))
-	if release, ok := limits.decoding.acquire(t.Context(), budget{"mallory", testLimits.YAMLAtOnce.Value(), testLimits.YAMLAtOnce.Value()}); ok {
-		release()
+	if len(limits.writing.used) > 0 {
+		t.Error("the write counts after its end")
 	}
 	return w
 }
@@ -107,19 +111,24 @@ func TestBodyLimits(t *testing.T) {
 		"repeated YAML":            {post, reviewsPath, "application/yaml", "a: &a " + large[:1000] + "\nb: &b [" + strings.Repeat("*a,", 20) + "]\nc: [*b, *b, *b, *b]", "65536 bytes"},
 		"recursive YAML":           {post, reviewsPath, "application/yaml", "a: &a [*a, *a]", ""},
 		"broken YAML":              {post, configMapsPath, "application/yaml", "a: [", "read the body"},
-		"merged YAML":              {post, configMapsPath, "application/yaml", "data:\n  <<: &a " + jsonBody(t, entries(60)) + "\n  <<: &b " + strings.ReplaceAll(jsonBody(t, entries(60)), `"a`, `"b`), "a map, or a list of the metadata, has 122 entries"},
+		"merged YAML":              {post, configMapsPath, "application/yaml", "data:\n  <<: &a " + jsonBody(t, entries(60)) + "\n  <<: &b " + strings.ReplaceAll(jsonBody(t, entries(60)), `"a`, `"b`), "a map or a list has 122 entries"},
 		"few entries":              {post, configMapsPath, "application/json", jsonBody(t, configMap(metav1.ObjectMeta{}, few)), ""},
-		"many entries":             {post, configMapsPath, "application/json", jsonBody(t, configMap(metav1.ObjectMeta{}, many)), "limits.mapEntries"},
-		"many entries in YAML":     {post, configMapsPath, "application/yaml", "a: 1\nb: " + jsonBody(t, many), "limits.mapEntries"},
-		"many entries in protobuf": {post, configMapsPath, runtime.ContentTypeProtobuf, protobufBody(t, configMap(metav1.ObjectMeta{}, many)), "limits.mapEntries"},
+		"many entries":             {post, configMapsPath, "application/json", jsonBody(t, configMap(metav1.ObjectMeta{}, many)), "limits.entries"},
+		"many entries in YAML":     {post, configMapsPath, "application/yaml", "a: 1\nb: " + jsonBody(t, many), "limits.entries"},
+		"many entries in protobuf": {post, configMapsPath, runtime.ContentTypeProtobuf, protobufBody(t, configMap(metav1.ObjectMeta{}, many)), "limits.entries"},
 		"few entries in protobuf":  {post, configMapsPath, runtime.ContentTypeProtobuf, protobufBody(t, configMap(metav1.ObjectMeta{}, few)), ""},
-		"labels":                   {post, configMapsPath, runtime.ContentTypeProtobuf, protobufBody(t, configMap(metav1.ObjectMeta{Labels: many}, nil)), "limits.mapEntries"},
-		"annotations of a patch":   {patch, configMapsPath + "/a", "application/merge-patch+json", jsonBody(t, configMap(metav1.ObjectMeta{Annotations: many}, nil)), "limits.mapEntries"},
-		"labels of an apply patch": {patch, configMapsPath + "/a", "application/apply-patch+yaml", jsonBody(t, configMap(metav1.ObjectMeta{Labels: many}, nil)), "limits.mapEntries"},
-		"finalizers":               {post, configMapsPath, "application/json", jsonBody(t, configMap(metav1.ObjectMeta{Finalizers: finalizers}, nil)), "limits.mapEntries"},
-		"an escaped field":         {post, configMapsPath, "application/json", strings.Replace(jsonBody(t, configMap(metav1.ObjectMeta{Finalizers: finalizers}, nil)), "metadata", `m\u0065tadata`, 1), "limits.mapEntries"},
-		"finalizers by an alias":   {post, configMapsPath, "application/yaml", "a: &a " + jsonBody(t, finalizers) + "\nmetadata: {finalizers: *a}", "limits.mapEntries"},
-		"a long list":              {post, configMapsPath, "application/json", list, ""},
+		"labels":                   {post, configMapsPath, runtime.ContentTypeProtobuf, protobufBody(t, configMap(metav1.ObjectMeta{Labels: many}, nil)), "limits.entries"},
+		"annotations of a patch":   {patch, configMapsPath + "/a", "application/merge-patch+json", jsonBody(t, configMap(metav1.ObjectMeta{Annotations: many}, nil)), "limits.entries"},
+		"labels of an apply patch": {patch, configMapsPath + "/a", "application/apply-patch+yaml", jsonBody(t, configMap(metav1.ObjectMeta{Labels: many}, nil)), "limits.entries"},
+		"finalizers":               {post, configMapsPath, "application/json", jsonBody(t, configMap(metav1.ObjectMeta{Finalizers: finalizers}, nil)), "limits.entries"},
+		"an escaped field":         {post, configMapsPath, "application/json", strings.Replace(jsonBody(t, configMap(metav1.ObjectMeta{Finalizers: finalizers}, nil)), "metadata", `m\u0065tadata`, 1), "limits.entries"},
+		"finalizers by an alias":   {post, configMapsPath, "application/yaml", "a: &a " + jsonBody(t, finalizers) + "\nmetadata: {finalizers: *a}", "limits.entries"},
+		"a long list":              {post, configMapsPath, "application/json", list, "limits.entries"},
+		"a shorter list":           {patch, configMapsPath, "application/merge-patch+json", jsonBody(t, finalizers[:60]), ""},
+		"a JSON patch":             {patch, configMapsPath, "application/json-patch+json", jsonBody(t, finalizers[:50]), ""},
+		"a longer JSON patch":      {patch, configMapsPath, "application/json-patch+json", "[" + strings.Repeat("1,", 50) + "1]", "limits.patchEntries"},
+		"a strategic patch":        {patch, configMapsPath, "application/strategic-merge-patch+json", jsonBody(t, configMap(metav1.ObjectMeta{Finalizers: finalizers[:60]}, nil)), "limits.patchEntries"},
+		"its maps":                 {patch, configMapsPath, "application/strategic-merge-patch+json", jsonBody(t, configMap(metav1.ObjectMeta{}, few)), ""},
 		"above the size":           {post, configMapsPath, "application/json", strings.Repeat(" ", 1<<20+1), "1048576 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,6 +142,51 @@ func TestBodyLimits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWritesCountUntilTheirEnd: a write whose client has gone counts for its user until it is
+// done; further writes of that user wait, and get 429.
+func TestWritesCountUntilTheirEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := newBodyLimits(testLimits, 4<<20, newRequesters(), func(*request.RequestInfo) bool { return false }, legacyscheme.Codecs)
+		began := make(chan bool, 10)
+		done := make(chan bool)
+		h := limits.limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			began <- true
+			select {
+			case <-r.Context().Done():
+			case <-done:
+			}
+		}))
+		send := func(ctx context.Context, name string, size int) int {
+			r := httptest.NewRequestWithContext(asUser(ctx, name), http.MethodPost, configMapsPath, strings.NewReader(`"`+strings.Repeat(" ", size)+`"`))
+			info := &request.RequestInfo{IsResourceRequest: true, Verb: "create", Resource: "configmaps"}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r.WithContext(request.WithRequestInfo(r.Context(), info)))
+			return w.Code
+		}
+		var clients sync.WaitGroup
+		gone, leave := context.WithCancel(t.Context())
+		for range 2 {
+			clients.Go(func() { send(gone, "mallory", 2<<20-2) })
+		}
+		synctest.Wait()
+		leave()
+		if code := send(t.Context(), "mallory", 10); code != http.StatusTooManyRequests {
+			t.Errorf("a third write of the user is answered with %d", code)
+		}
+		clients.Go(func() { send(t.Context(), "alice", 10) })
+		clients.Go(func() { send(t.Context(), user.KubeControllerManager, 10) })
+		synctest.Wait()
+		if n := len(began); n != 4 {
+			t.Errorf("%d writes have begun, want 4", n)
+		}
+		close(done)
+		clients.Wait()
+		if code := send(t.Context(), "mallory", 10); code != http.StatusOK {
+			t.Errorf("a write after the others is answered with %d", code)
+		}
+	})
 }
 
 // TestGrowthLimit: a patch may not make an object's maps grow above the bound, however small

@@ -1,8 +1,6 @@
 package apiserver
 
 import (
-	"bytes"
-
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -10,53 +8,44 @@ import (
 // maxDepth is the depth of JSON above which decoders refuse it.
 const maxDepth = 10_000
 
-// jsonEntries returns the number of entries of the map in the text that has the most, or of
-// the list in the top-level field metadata. It does not check the syntax.
-func jsonEntries(text []byte) int {
+// jsonEntries returns the number of entries of the map, and of the list, in the text that has
+// the most. It does not check the syntax.
+func jsonEntries(text []byte) (maps, lists int) {
 	type container struct {
-		list    bool
+		most    *int
 		entries int
 	}
 	var open []container
-	most, metadata, key := 0, false, false
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
 		case '"':
-			end := i + 1
-			for end < len(text) && text[end] != '"' {
-				if text[end] == '\\' {
-					end++
+			for i++; i < len(text) && text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
 				}
-				end++
 			}
-			end = min(end, len(text))
-			if key && len(open) == 1 {
-				name := text[i+1 : end]
-				metadata = string(name) == "metadata" || bytes.IndexByte(name, '\\') >= 0
-			}
-			key, i = false, end
 		case '{', '[':
 			if len(open) == maxDepth {
-				return most
+				return maps, lists
 			}
-			key = text[i] == '{'
-			open = append(open, container{list: !key, entries: 1})
+			most := &maps
+			if text[i] == '[' {
+				most = &lists
+			}
+			open = append(open, container{most, 1})
 		case ',':
-			if len(open) == 0 {
-				continue
+			if len(open) > 0 {
+				top := &open[len(open)-1]
+				top.entries++
+				*top.most = max(*top.most, top.entries)
 			}
-			top := &open[len(open)-1]
-			if top.entries++; !top.list || metadata {
-				most = max(most, top.entries)
-			}
-			key = !top.list
 		case '}', ']':
 			if len(open) > 0 {
 				open = open[:len(open)-1]
 			}
 		}
 	}
-	return most
+	return maps, lists
 }
 
 // measureYAML measures a document without expanding its aliases.
@@ -66,14 +55,14 @@ func measureYAML(text []byte) (bodyMeasure, error) {
 		return bodyMeasure{}, err
 	}
 	y := yamlMeasure{nodes: map[*yaml.Node]yamlNode{}}
-	root := y.node(&document, false)
-	return bodyMeasure{size: root.size, entries: y.most}, nil
+	root := y.node(&document)
+	return bodyMeasure{size: root.size, maps: y.most}, nil
 }
 
 // yamlMeasure measures the nodes of a document.
 type yamlMeasure struct {
 	nodes map[*yaml.Node]yamlNode // with aliases
-	most  int
+	most  int                     // entries of a map or a list
 }
 
 // yamlNode is the size of a node with all aliases in it, and the number of its entries.
@@ -82,14 +71,11 @@ type yamlNode struct{ size, entries int }
 // maxMeasured keeps sums from an overflow.
 const maxMeasured = 1 << 40
 
-func (y *yamlMeasure) node(n *yaml.Node, metadata bool) yamlNode {
+func (y *yamlMeasure) node(n *yaml.Node) yamlNode {
 	if n.Kind == yaml.AliasNode {
-		return y.node(n.Alias, metadata)
+		return y.node(n.Alias)
 	}
 	if known, ok := y.nodes[n]; ok {
-		if metadata {
-			y.most = max(y.most, known.entries)
-		}
 		return known
 	}
 	if n.Anchor != "" {
@@ -100,16 +86,13 @@ func (y *yamlMeasure) node(n *yaml.Node, metadata bool) yamlNode {
 		result.entries /= 2
 	}
 	for i, child := range n.Content {
-		isValue := n.Kind == yaml.MappingNode && i%2 == 1
-		measured := y.node(child, metadata || isValue && n.Content[i-1].Value == "metadata")
-		if isValue && n.Content[i-1].Tag == "!!merge" {
+		measured := y.node(child)
+		if n.Kind == yaml.MappingNode && i%2 == 1 && n.Content[i-1].Tag == "!!merge" {
 			result.entries += measured.entries
 		}
 		result.size, result.entries = min(result.size+measured.size, maxMeasured), min(result.entries, maxMeasured)
 	}
-	if n.Kind == yaml.MappingNode || metadata {
-		y.most = max(y.most, result.entries)
-	}
+	y.most = max(y.most, result.entries)
 	if n.Anchor != "" {
 		y.nodes[n] = result
 	}

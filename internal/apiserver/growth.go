@@ -5,13 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// growthLimit refuses patches after which an object has more than most entries in a map:
+// growthLimit refuses patches after which an object has more than most entries in a map or a list:
 // bodyLimits sees the body of the patch only, and each further patch would take
 // processor time with the square of the entries. 0 is without a bound.
 type growthLimit struct{ most int }
@@ -37,8 +36,8 @@ func (g growthLimit) Validate(ctx context.Context, attributes admission.Attribut
 	return tooManyEntries(entries, g.most)
 }
 
-// entriesOf returns the number of entries of the map, or of the list in the metadata, of an
-// object that has the most; 0 for nil.
+// entriesOf returns the number of entries of the map or the list of an object that has the
+// most; 0 for nil.
 func entriesOf(object runtime.Object) (int, error) {
 	if object == nil {
 		return 0, nil
@@ -47,9 +46,6 @@ func entriesOf(object runtime.Object) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("count the entries of the object: %w", err)
 	}
-	entries := jsonEntries(text)
-	if metadata, err := meta.Accessor(object); err == nil { // internal types have no field metadata
-		entries = max(entries, len(metadata.GetFinalizers()), len(metadata.GetOwnerReferences()))
-	}
-	return entries, nil
+	maps, lists := jsonEntries(text)
+	return max(maps, lists), nil
 }

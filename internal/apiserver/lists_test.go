@@ -49,7 +49,7 @@ func newTestGate() *listGate {
 }
 
 var testLimits = config.Limits{
-	MapEntries: 100, LargestReview: resource.MustParse("64Ki"), YAMLAtOnce: resource.MustParse("4Mi"),
+	Entries: 100, PatchEntries: 50, LargestReview: resource.MustParse("64Ki"), WritesAtOnce: resource.MustParse("4Mi"),
 	LargestList: resource.MustParse("512Mi"), LargestYAMLList: resource.MustParse("4Mi"), ListsAtOnce: resource.MustParse("128Mi"),
 }
 

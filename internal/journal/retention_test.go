@@ -26,7 +26,7 @@ func TestRetention(t *testing.T) {
 	f.history(2)
 	f.caughtUp()
 	f.stopWriter()
-	for range 3 {
+	for range 4 {
 		f.makeBase()
 	}
 	s := f.makeBase()
@@ -44,7 +44,7 @@ func TestRetention(t *testing.T) {
 	if left := names(t, store, chainName(1)); len(left) > 0 {
 		t.Errorf("of the first chain there is %q", left)
 	}
-	if bases := names(t, store, chainName(2, basesDir)); len(bases) != 4 {
+	if bases := names(t, store, chainName(2, basesDir)); len(bases) != 5 {
 		t.Errorf("bases of the second chain: %q", bases)
 	}
 	if segments := names(t, store, chainName(2, segmentsDir)); len(segments) > 0 {

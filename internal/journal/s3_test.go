@@ -221,7 +221,7 @@ func journalsWithLock(t *testing.T, denies bool) {
 	f.history(2)
 	f.caughtUp()
 	f.stopWriter()
-	for range 3 {
+	for range 4 {
 		f.makeBase()
 	}
 	s := f.makeBase()
@@ -235,7 +235,7 @@ func journalsWithLock(t *testing.T, denies bool) {
 	f.history(2)
 	f.caughtUp()
 	restoresAll(t, f, store)
-	if chains := claims(t, store); len(chains) != 1 || len(chains[0].Bases) != 5 {
+	if chains := claims(t, store); len(chains) != 1 || len(chains[0].Bases) != 6 {
 		t.Errorf("chains: %+v", chains)
 	}
 }
