@@ -2,13 +2,20 @@ package controlplane
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
 )
 
 // inlineAdmission is an [Admission] as upstream's chain calls it.
-type inlineAdmission struct{ Admission }
+type inlineAdmission struct {
+	Admission
+	log *slog.Logger
+}
 
 // Handles implements [admission.Interface].
 func (i inlineAdmission) Handles(operation admission.Operation) bool {
@@ -17,16 +24,25 @@ func (i inlineAdmission) Handles(operation admission.Operation) bool {
 
 // Admit implements [admission.MutationInterface].
 func (i inlineAdmission) Admit(ctx context.Context, attributes admission.Attributes, _ admission.ObjectInterfaces) error {
-	if i.Mutate == nil {
-		return nil
-	}
-	return i.Mutate(ctx, attributes)
+	return i.call(ctx, i.Mutate, attributes)
 }
 
 // Validate implements [admission.ValidationInterface].
 func (i inlineAdmission) Validate(ctx context.Context, attributes admission.Attributes, _ admission.ObjectInterfaces) error {
-	if i.Admission.Validate == nil {
+	return i.call(ctx, i.Admission.Validate, attributes)
+}
+
+// call turns a panic of the function into an error: those who delete a collection are goroutines
+// of upstream's, and a panic there would end the process.
+func (i inlineAdmission) call(ctx context.Context, f func(context.Context, admission.Attributes) error, attributes admission.Attributes) (err error) {
+	if f == nil {
 		return nil
 	}
-	return i.Admission.Validate(ctx, attributes)
+	defer func() {
+		if cause := recover(); cause != nil {
+			i.log.Error("the program's admission panicked", "name", i.Name, "panic", cause, "stack", string(debug.Stack()))
+			err = apierrors.NewInternalError(fmt.Errorf("the admission %s panicked: %v", i.Name, cause))
+		}
+	}()
+	return f(ctx, attributes)
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -15,21 +16,21 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/temporary"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/testplane"
 )
 
 // ControlPlane is one server. Its methods are safe for concurrent use.
 type ControlPlane struct {
 	options   Options
-	config    *config.ServerConfiguration
 	checked   *appliance.Checked
-	temporary *testplane.Directory // nil with a directory of the program
+	temporary temporary.Directory // of a control plane without a directory, once it is started
 
 	mu      sync.Mutex
-	started bool
+	started bool              // or stopped
 	running appliance.Running // once Start has returned nil
 	stop    context.CancelFunc
+	ready   chan appliance.Running
 	done    chan struct{}
 	err     error // once done is closed
 }
@@ -38,6 +39,9 @@ type ControlPlane struct {
 // file for writing and takes no port. All mistakes are in the error; those of the configuration
 // are [config.FieldError]s.
 func New(options Options) (*ControlPlane, error) {
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
 	extension, err := options.extension()
 	if err != nil {
 		return nil, err
@@ -52,12 +56,11 @@ func New(options Options) (*ControlPlane, error) {
 			return nil, fmt.Errorf("Options.Dir: %w", err)
 		}
 	}
-	c := &ControlPlane{options: options, config: cfg, done: make(chan struct{})}
-	if c.options.Log == nil {
-		c.options.Log = slog.New(slog.DiscardHandler)
+	c := &ControlPlane{options: options, ready: make(chan appliance.Running, 1), done: make(chan struct{})}
+	if c.isTemporary() || options.Ephemeral {
+		temporary.Configure(cfg)
 	}
-	if cfg.DataDir == "" {
-		testplane.Configure(cfg)
+	if c.isTemporary() {
 		cfg.DataDir = filepath.Join(string(filepath.Separator), "kube-hyper-mini-temporary") // until Start
 	}
 	if err := apiserver.ClaimFeatureGates(cfg.APIServer.FeatureGates); err != nil {
@@ -66,6 +69,8 @@ func New(options Options) (*ControlPlane, error) {
 	if c.checked, err = appliance.Check(cfg); err != nil {
 		return nil, err
 	}
+	extension.Ephemeral = options.Ephemeral && !c.isTemporary()
+	extension.WhenReady = func(r appliance.Running) { c.ready <- r }
 	c.checked.Extend(extension)
 	return c, nil
 }
@@ -73,23 +78,29 @@ func New(options Options) (*ControlPlane, error) {
 // extension checks the doors.
 func (o *Options) extension() (appliance.Extension, error) {
 	groups, err := newGroups(o.Resources)
-	errs := []error{err}
+	errs := []error{err, o.checkPart()}
 	if o.Listener != nil && o.Listen {
 		errs = append(errs, errors.New("Options.Listener and Options.Listen exclude each other: Listen takes the address of the configuration"))
 	}
-	extension := appliance.Extension{Listener: o.Listener, InProcess: o.Listener == nil && !o.Listen, Manifests: o.Manifests}
+	extension := appliance.Extension{
+		Listener: o.Listener, InProcess: o.Listener == nil && !o.Listen, Manifests: o.Manifests,
+		NewIdentity: o.NewIdentity, OwnsProcess: o.OwnsProcess,
+	}
 	extension.API.Groups, extension.API.Paths, extension.API.Handler = groups, o.Handlers, o.Middleware
 	extension.API.Tokens, extension.API.Requests, extension.API.Authorizers = o.TokenAuthenticators, o.RequestAuthenticators, o.Authorizers
 	for i, a := range o.Admission {
 		if a.Mutate == nil && a.Validate == nil {
 			errs = append(errs, fmt.Errorf("Options.Admission[%d] %q has no function: set Mutate or Validate", i, a.Name))
 		}
-		extension.API.Admission = append(extension.API.Admission, inlineAdmission{a})
+		extension.API.Admission = append(extension.API.Admission, inlineAdmission{a, o.Log})
 	}
 	for path, handler := range o.Handlers {
 		if !strings.HasPrefix(path, "/") || reservedPath(path) || handler == nil {
-			errs = append(errs, fmt.Errorf("Options.Handlers: the path %q is not free, or has no handler: it begins with /, and not with /api, /apis, /openapi or /kube-hyper-mini", path))
+			errs = append(errs, fmt.Errorf("Options.Handlers: the path %q is the server's, or has no handler: take another one that begins with /", path))
 		}
+	}
+	if slices.Contains(o.TokenAuthenticators, nil) || slices.Contains(o.RequestAuthenticators, nil) || slices.Contains(o.Authorizers, nil) {
+		errs = append(errs, errors.New("Options: an authenticator or authorizer is nil"))
 	}
 	for i, controller := range o.Controllers {
 		if controller.Name == "" || controller.Run == nil {
@@ -100,23 +111,48 @@ func (o *Options) extension() (appliance.Extension, error) {
 	return extension, errors.Join(errs...)
 }
 
+// runs are the functions that run the parts.
+var runs = map[Part]func(context.Context, *appliance.Checked, *slog.Logger) error{
+	"": appliance.Run, OnlyAPIServer: appliance.RunAPIServer, OnlyControllers: appliance.RunControllers, OnlyEtcd: appliance.RunEtcd,
+}
+
+// checkPart returns an error if the part does not take the other options.
+func (o *Options) checkPart() error {
+	served := len(o.Resources) + len(o.Admission) + len(o.Handlers) + len(o.TokenAuthenticators) + len(o.RequestAuthenticators) + len(o.Authorizers)
+	switch {
+	case runs[o.Part] == nil:
+		return fmt.Errorf("Options.Part %q is not a part", o.Part)
+	case o.Part == "":
+	case len(o.Controllers) > 0:
+		return fmt.Errorf("Options.Part %q runs no Options.Controllers: run them as clients of the API server", o.Part)
+	case o.Part != OnlyAPIServer && (served > 0 || o.Middleware != nil || o.Manifests != nil || o.Listener != nil || o.Listen):
+		return fmt.Errorf("Options.Part %q serves no API: leave out the listener and what is added to the API", o.Part)
+	}
+	return nil
+}
+
 // reservedPath reports whether the server serves the path itself.
 func reservedPath(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch first {
-	case "", "api", "apis", "openapi", "kube-hyper-mini", "healthz", "livez", "readyz", "metrics", "version":
+	case "", "api", "apis", "openapi", "kube-hyper-mini", "healthz", "livez", "readyz", "metrics", "version", "debug", "openid", ".well-known":
 		return true
 	}
 	return false
 }
 
-// Run runs a control plane until ctx ends or a part fails, and calls ready when it is ready,
-// unless ready is nil. It returns nil after an orderly stop.
+// Run is [New] and [ControlPlane.Run].
 func Run(ctx context.Context, options Options, ready func(*ControlPlane)) error {
 	c, err := New(options)
 	if err != nil {
 		return err
 	}
+	return c.Run(ctx, ready)
+}
+
+// Run starts the control plane, runs it until ctx ends or a part fails, and stops it. It calls
+// ready when it is ready, unless ready is nil. It returns nil after an orderly stop.
+func (c *ControlPlane) Run(ctx context.Context, ready func(*ControlPlane)) error {
 	if err := c.Start(ctx); err != nil {
 		if ctx.Err() != nil {
 			return c.Err()
@@ -140,7 +176,7 @@ func (c *ControlPlane) Start(ctx context.Context) error {
 	c.mu.Lock()
 	if c.started {
 		c.mu.Unlock()
-		return errors.New("start the control plane: it was started before; make another one with New")
+		return errors.New("start the control plane: it was started or stopped before; make another one with New")
 	}
 	c.started = true
 	running, stop := context.WithCancel(context.Background())
@@ -151,10 +187,8 @@ func (c *ControlPlane) Start(ctx context.Context) error {
 		c.end(context.Background(), err)
 		return c.err
 	}
-	ready := make(chan appliance.Running, 1)
-	c.checked.WhenReady(func(r appliance.Running) { ready <- r })
 	go func() {
-		err := appliance.Run(running, c.checked, c.options.Log)
+		err := runs[c.options.Part](running, c.checked, c.options.Log)
 		if err == nil && running.Err() == nil {
 			err = errors.New("the control plane stopped by itself")
 		}
@@ -162,7 +196,7 @@ func (c *ControlPlane) Start(ctx context.Context) error {
 		c.end(running, err)
 	}()
 	select {
-	case r := <-ready:
+	case r := <-c.ready:
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.running = r
@@ -171,7 +205,7 @@ func (c *ControlPlane) Start(ctx context.Context) error {
 		if c.err == nil {
 			return errors.New("start the control plane: Stop was called")
 		}
-		return fmt.Errorf("start the control plane: %w", c.err)
+		return c.err
 	case <-ctx.Done():
 		stop()
 		<-c.done
@@ -181,16 +215,17 @@ func (c *ControlPlane) Start(ctx context.Context) error {
 
 // useDirectory makes the temporary directory, if the program has named none.
 func (c *ControlPlane) useDirectory() error {
-	if !c.isTemporary() {
-		return nil
+	if c.isTemporary() {
+		dir, err := temporary.Make()
+		if err != nil {
+			return fmt.Errorf("start the control plane: %w", err)
+		}
+		c.temporary = dir
+		c.checked.Relocate(dir.Data())
 	}
-	dir, err := testplane.MakeDirectory()
-	if err != nil {
-		return fmt.Errorf("start the control plane: %w", err)
+	if c.isTemporary() || c.options.Ephemeral {
+		datadir.DisableSync(c.checked.DataDir())
 	}
-	c.temporary = dir
-	datadir.DisableSync(dir.Path())
-	c.checked.Relocate(dir.Data())
 	return nil
 }
 
@@ -199,26 +234,31 @@ func (c *ControlPlane) isTemporary() bool {
 	return c.options.Dir == "" && (c.options.Config == nil || c.options.Config.DataDir == "")
 }
 
-// end removes the temporary directory and records the result.
+// end removes the temporary directory, records the result and lets go of the server.
 func (c *ControlPlane) end(ctx context.Context, err error) {
-	if c.temporary != nil {
+	if c.temporary != "" {
 		err = errors.Join(err, c.temporary.Remove(context.WithoutCancel(ctx)))
-		datadir.EnableSync(c.temporary.Path())
 	}
+	datadir.EnableSync(c.checked.DataDir())
+	c.mu.Lock()
+	c.running.Client, c.checked = nil, nil
+	c.mu.Unlock()
 	c.err = err
 	close(c.done)
 }
 
 // Stop stops the controllers, the API and etcd, in this order, and returns when all has
 // stopped: the error of [ControlPlane.Err], or that of ctx if it ends first; the stop then goes
-// on. It does nothing before Start, and may be called again.
+// on. After Stop, Start returns an error. Stop may be called again.
 func (c *ControlPlane) Stop(ctx context.Context) error {
 	c.mu.Lock()
+	if !c.started {
+		c.started = true
+		c.stop = func() {}
+		close(c.done)
+	}
 	stop := c.stop
 	c.mu.Unlock()
-	if stop == nil {
-		return nil
-	}
 	stop()
 	select {
 	case <-c.done:

@@ -9,14 +9,32 @@
 //	client := kubernetes.NewForConfigOrDie(cp.RESTConfig())
 //
 // [Options] has the doors: types in Go ([Resource], [Kind]), admission, handlers,
-// authentication and authorization, controllers, manifests. A process may have many control
-// planes, each with a directory of its own. What belongs to the process stays the program's:
-// the package handles no signals, ends no process, and changes neither the global logger nor
-// the garbage collection. Feature gates are the exception: the first control plane sets those
-// of the process, and New refuses others later.
+// authentication and authorization, controllers, manifests. A panic in a function of the
+// program costs the request that calls it, and a minute after its begin a request other than a
+// watch is answered with a timeout, whatever such a function does.
+//
+// # The process
+//
+// A process may have many control planes, each with a directory of its own. What belongs to
+// the process stays the program's: the package handles no signals, ends no process, and changes
+// neither the global logger nor the garbage collection, umask or environment. The exceptions are
+// the libraries':
+//
+//   - Feature gates: the first control plane sets those of the process, and New refuses others.
+//   - klog.Fatal: from the first Start on, it stops the control planes of the process, whose
+//     [ControlPlane.Err] returns it, instead of ending the process.
+//   - NOTIFY_SOCKET: where systemd has set it, the API server sends READY=1 and removes the
+//     variable. A program that notifies systemd itself removes it before, or sets
+//     [Options.OwnsProcess].
+//
+// /metrics of each control plane has its own metrics (kube_hyper_mini_*), until it stops, and
+// those that the libraries of Kubernetes and etcd count for the process.
+// apiserver_storage_size_bytes has a label for each embedded etcd.
 //
 // # Compatibility
 //
-// The module is v0: a minor release may change this package, and its changelog says how. The
-// on-disk format of a directory is that of `kube-hyper-mini server`, which upgrades it.
+// The module is v0: a minor release may change what this package and [config] export, and its
+// changelog says how; a patch release does not. Types of Kubernetes in the signatures change with
+// the Kubernetes of the release. The on-disk format of a directory is that of
+// `kube-hyper-mini server`: newer releases upgrade it, older ones refuse it.
 package controlplane

@@ -229,9 +229,13 @@ func TestOptionsThatContradict(t *testing.T) {
 		"NewList is nil":                        {Resources: []controlplane.Resource{{Group: "a.b", Version: "v1", Kind: "C", New: boats().New}}},
 		"has no function":                       {Admission: []controlplane.Admission{{Name: "x"}}},
 		"needs Name and Run":                    {Controllers: []controlplane.Controller{{Name: "x"}}},
-		`the path "/api" is not`:                {Handlers: map[string]http.Handler{"/api": http.NotFoundHandler()}},
+		`the path "/api" is the`:                {Handlers: map[string]http.Handler{"/api": http.NotFoundHandler()}},
 		"serving.port":                          {Config: wrongPort},
 		"differ from those of the first server": {Config: withGate("WatchList")},
+		"is not a part":                         {Part: "scheduler"},
+		"runs no Options.Controllers":           {Part: controlplane.OnlyAPIServer, Controllers: []controlplane.Controller{{Name: "x", Run: func(context.Context, *rest.Config) error { return nil }}}},
+		"serves no API":                         {Part: controlplane.OnlyEtcd, Listen: true},
+		"is nil":                                {Authorizers: []authorizer.Authorizer{nil}},
 	} {
 		if _, err := controlplane.New(options); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("New returned %v, want %q", err, want)

@@ -34,6 +34,19 @@ type Options struct {
 	// and to slog's default logger.
 	Log *slog.Logger
 
+	// Part is the part that runs; empty for all of them. Of the options below, the API server
+	// alone takes all but Controllers, and the others take none.
+	Part Part
+	// NewIdentity makes the certificate authorities and keys that a used directory lacks;
+	// without it, New and Start refuse such a directory.
+	NewIdentity bool
+	// Ephemeral removes the content of Dir at the end, and its writes do not wait for the disk.
+	// Dir must be new or empty.
+	Ephemeral bool
+	// OwnsProcess is for the only control plane of a program: the service manager (systemd) is
+	// told when it is ready and when it stops, and NOTIFY_SOCKET is removed from the environment.
+	OwnsProcess bool
+
 	// Resources are served beside the built-in ones.
 	Resources []Resource
 	// Admission is asked for each write of each type, in this order, before webhooks,
@@ -60,6 +73,18 @@ type Options struct {
 	Manifests fs.FS
 }
 
+// Part is a part of a control plane that runs alone, with the others in other processes.
+type Part string
+
+const (
+	// OnlyAPIServer needs an external etcd in the configuration.
+	OnlyAPIServer Part = "apiserver"
+	// OnlyControllers are clients of the API servers at controllerManager.server.
+	OnlyControllers Part = "controllers"
+	// OnlyEtcd serves on etcd.embedded.listen.
+	OnlyEtcd Part = "etcd"
+)
+
 // Admission is admission control in the program. Mutate and Validate may be nil. A panic costs
 // the request that causes it.
 type Admission struct {
@@ -80,7 +105,7 @@ type Controller struct {
 	Name string
 	// Run gets a client configuration with all rights, and returns when ctx has ended. It
 	// runs while the control plane is ready; where several servers share a store, while this
-	// one leads. The API is stopped after it has returned. An error, or a panic, ends the
-	// control plane ([ControlPlane.Err]).
+	// one leads. The API is stopped after it has returned, or 20 s after the end of ctx. An
+	// error, or a panic, ends the control plane ([ControlPlane.Err]).
 	Run func(ctx context.Context, client *rest.Config) error
 }

@@ -69,7 +69,7 @@ func boats() controlplane.Resource {
 }
 
 // start runs a control plane until the test ends.
-func start(t *testing.T, options controlplane.Options) *controlplane.ControlPlane {
+func start(t testing.TB, options controlplane.Options) *controlplane.ControlPlane {
 	t.Helper()
 	cp, err := controlplane.New(options)
 	if err != nil {

@@ -75,6 +75,7 @@ func figures(s settings) []figure {
 		{"lists", manyClientsRows(fmt.Sprintf("%d lists of %d objects at once", listsAtOnce, listedObjects)), measureLists},
 		{"watches", manyClientsRows(fmt.Sprintf("%d watches that begin with %d objects", watchesAtOnce, initialEvents)), measureWatches},
 		{"run", testServerRows, measureTestServers},
+		{"library", libraryRows, measureLibrary},
 		{"journal", journalRows, measureJournal},
 		{"version", []row{{name: "processor time of printing the version", unit: inSeconds}}, measureVersion},
 		{"size", []row{{name: "size of the programs", unit: inBytes}}, measureSize},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -82,7 +83,7 @@ func (a *apiServers) build(ctx context.Context) (*apiserver.Server, error) {
 		Alone:     a.store.Alone,
 		Log:       a.log,
 		NotReady:  a.notReady,
-		Metrics:   a.metrics,
+		Metrics:   slices.Concat(a.metrics, a.store.Maintenance().Metrics(), services.Metrics()),
 
 		Extensions: a.extensions,
 	})

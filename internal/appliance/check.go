@@ -1,7 +1,6 @@
 package appliance
 
 import (
-	"net"
 	"path/filepath"
 
 	"k8s.io/client-go/rest"
@@ -15,13 +14,9 @@ import (
 // Checked is a configuration that has passed all checks that are possible without
 // starting anything.
 type Checked struct {
-	config      *config.ServerConfiguration
-	options     *apiserver.Options
-	newIdentity bool          // see AllowNewIdentity
-	ephemeral   bool          // see Ephemeral
-	program     bool          // see AsProgram
-	whenReady   func(Running) // see WhenReady; or nil
-	extension   Extension
+	config    *config.ServerConfiguration
+	options   *apiserver.Options
+	extension Extension
 }
 
 // Running is a server that is ready.
@@ -32,24 +27,10 @@ type Running struct {
 	Kubeconfig string
 	// Client calls the API in this process, with all rights.
 	Client *rest.Config
-	// Listener is the address that is served on.
-	Listener net.Addr
 }
 
-// WhenReady has [Run] call f once, when the server is ready. f returns at once.
-func (c *Checked) WhenReady(f func(Running)) { c.whenReady = f }
-
-// AllowNewIdentity makes the authorities and token keys that a used data directory
-// lacks. Without it, such a directory is refused.
-func (c *Checked) AllowNewIdentity() { c.newIdentity = true }
-
-// Ephemeral removes the content of the data directory when the server ends. The
-// directory must be new or empty, or left by such a server that was killed.
-func (c *Checked) Ephemeral() { c.ephemeral = true }
-
-// AsProgram gives the server what belongs to the process: the service manager, and the
-// level of library messages during a stop.
-func (c *Checked) AsProgram() { c.program = true }
+// DataDir is the path of the data directory.
+func (c *Checked) DataDir() string { return c.config.DataDir }
 
 // Relocate moves the server to another data directory, with the files that the configuration
 // has in it by default. Call it before [Run].
@@ -64,8 +45,7 @@ func (c *Checked) Relocate(dir string) {
 }
 
 // Check completes and validates the configuration with the checks of every part. It
-// writes nothing. Feature gates are process globals: a process can check one
-// configuration only.
+// writes nothing. Feature gates are process globals: see [apiserver.ClaimFeatureGates].
 func Check(cfg *config.ServerConfiguration) (*Checked, error) {
 	if err := cfg.Complete(); err != nil {
 		return nil, err

@@ -26,6 +26,17 @@ type Extension struct {
 	Controllers []Controller
 	// Manifests are applied before the server is ready; nil for none.
 	Manifests fs.FS
+	// NewIdentity makes the authorities and token keys that a used data directory lacks.
+	// Without it, such a directory is refused.
+	NewIdentity bool
+	// Ephemeral removes the content of the data directory when the server ends. The
+	// directory must be new or empty, or left by such a server that was killed.
+	Ephemeral bool
+	// OwnsProcess gives the server what belongs to the process: the service manager, and the
+	// level of library messages during a stop.
+	OwnsProcess bool
+	// WhenReady is called once, when the server is ready, unless it is nil. It returns at once.
+	WhenReady func(Running)
 }
 
 // Controller is a controller of the program.
@@ -39,8 +50,8 @@ type Controller struct {
 func (c *Checked) Extend(extension Extension) { c.extension = extension }
 
 // listen takes the port, unless the program has its own or none.
-func (p *process) listen(extension Extension) (*apiserver.Listener, error) {
-	limits := p.config.Limits
+func (p *process) listen() (*apiserver.Listener, error) {
+	limits, extension := p.config.Limits, p.extension
 	switch {
 	case extension.InProcess:
 		return apiserver.NoListener(), nil

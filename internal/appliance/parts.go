@@ -40,7 +40,7 @@ func RunEtcd(ctx context.Context, checked *Checked, log *slog.Logger) error {
 	}
 	defer p.end()
 	p.announce("kube-hyper-mini etcd")
-	keys := parts.Identity(cfg, p.dir, checked.newIdentity, log)
+	keys := parts.Identity(cfg, p.dir, p.extension.NewIdentity, log)
 	keys.EtcdHost = host
 	ident := identity.New(keys)
 	member := datastore.NewEmbedded(parts.Datastore(cfg, p.dir, log))
@@ -89,7 +89,7 @@ func RunControllers(ctx context.Context, checked *Checked, log *slog.Logger) err
 	}
 	defer p.end()
 	p.announce("kube-hyper-mini controllers")
-	ident := identity.New(parts.Identity(cfg, p.dir, checked.newIdentity, log))
+	ident := identity.New(parts.Identity(cfg, p.dir, p.extension.NewIdentity, log))
 	return p.run(ctx, hooks{
 		start: func(ctx context.Context) error {
 			if err := p.supervisor.Start(ctx, lifecycle.Part{Name: "identity", Run: ident.Run}); err != nil {

@@ -17,10 +17,11 @@ import (
 // directory, the supervisor, the connection to the service manager.
 type process struct {
 	config     *config.ServerConfiguration
+	extension  Extension
+	running    Running // for [Extension.WhenReady]
 	log        *slog.Logger
 	supervisor *lifecycle.Supervisor
-	program    bool             // see AsProgram
-	notifier   systemd.Notifier // sends nothing unless program
+	notifier   systemd.Notifier // sends nothing unless the server owns the process
 	dir        *datadir.Dir
 	stamp      datadir.Stamp
 	started    time.Time
@@ -29,12 +30,12 @@ type process struct {
 // begin locks the data directory. The caller must call end.
 func begin(checked *Checked, log *slog.Logger) (*process, error) {
 	cfg, open := checked.config, datadir.Open
-	if checked.ephemeral {
+	if checked.extension.Ephemeral {
 		open = datadir.OpenEphemeral
 	}
-	p := &process{config: cfg, log: log, program: checked.program, stamp: datadir.CurrentStamp(), started: time.Now()}
+	p := &process{config: cfg, log: log, extension: checked.extension, stamp: datadir.CurrentStamp(), started: time.Now()}
 	var err error
-	if p.program {
+	if p.extension.OwnsProcess {
 		if p.notifier, err = systemd.Take(); err != nil {
 			return nil, err
 		}
@@ -82,13 +83,16 @@ func (p *process) run(ctx context.Context, hooks hooks) error {
 		StopTimeout: stopTimeout + p.config.Serving.StopGrace.Duration,
 		Ready: func(ctx context.Context) {
 			hooks.ready(ctx)
+			if p.extension.WhenReady != nil {
+				p.extension.WhenReady(p.running)
+			}
 			p.notify("READY=1")
 			p.notifier.FeedWatchdog(ctx, hooks.healthy, func(err error) {
 				p.log.Warn("the health check failed: the watchdog is not notified", "error", err)
 			})
 		},
 		Stopping: func() {
-			if p.program {
+			if p.extension.OwnsProcess {
 				logging.Stopping()
 			}
 			p.notify("STOPPING=1")
@@ -98,7 +102,7 @@ func (p *process) run(ctx context.Context, hooks hooks) error {
 		},
 	})
 	defer logging.OnFatal(p.supervisor.Fail)()
-	if p.program {
+	if p.extension.OwnsProcess {
 		defer context.AfterFunc(ctx, logging.Stopping)()
 	}
 	return p.supervisor.Run(func(ctx context.Context) error {

@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"net"
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -41,9 +39,6 @@ type server struct {
 	events      *admin.Events // nil until the API is served
 	rotator     *admin.KeyRotator
 	readySince  atomic.Pointer[time.Time]
-	whenReady   func(Running) // or nil
-	extension   Extension
-	address     net.Addr
 }
 
 // Run starts the server and returns when ctx has ended and everything has
@@ -64,13 +59,13 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name str
 		return err
 	}
 	defer p.end()
-	listener, err := p.listen(checked.extension)
+	listener, err := p.listen()
 	if err != nil {
 		return err
 	}
 	defer listener.Release()
-	s := &server{process: p, controllers: runner, whenReady: checked.whenReady, extension: checked.extension, address: listener.Addr()}
-	if !checked.extension.InProcess {
+	s := &server{process: p, controllers: runner}
+	if !p.extension.InProcess {
 		if s.url, s.local, err = identity.URLs(&p.config.Serving, listener.Addr()); err != nil {
 			return err
 		}
@@ -90,7 +85,7 @@ func (s *server) compose(checked *Checked, listener *apiserver.Listener) (err er
 	if s.journal, err = parts.JournalWriter(s.config, s.dir, s.stamp, s.store, s.backups, s.controllers.Lead, s.log); err != nil {
 		return err
 	}
-	keys := parts.Identity(s.config, s.dir, checked.newIdentity, s.log)
+	keys := parts.Identity(s.config, s.dir, s.extension.NewIdentity, s.log)
 	keys.URL, keys.LocalURL, keys.Reserve, keys.UseTokenKeys = s.url, s.local, s.store.ReserveIdentity, tokenKeys.Set
 	s.identity = identity.New(keys)
 	s.rotator = parts.KeyRotator(s.config, s.dir, s.store, s.log)
@@ -104,7 +99,10 @@ func (s *server) compose(checked *Checked, listener *apiserver.Listener) (err er
 	}
 	certificates := &admin.Certificates{Identity: s.identity, Alone: s.store.Alone, ClientCAs: checked.options.ClientCAs}
 	s.api.handlers = admin.Handlers(s.status, s.backups.Endpoint(), s.store, s.rotator, certificates)
-	s.api.metrics = []prometheus.Collector{admin.Metrics(s.status)}
+	s.api.metrics = append(s.backups.Metrics(), admin.Metrics(s.status))
+	if s.journal != nil {
+		s.api.metrics = append(s.api.metrics, s.journal.Metrics()...)
+	}
 	return nil
 }
 
@@ -162,9 +160,7 @@ func (s *server) start(ctx context.Context) error {
 func (s *server) ready(ctx context.Context) {
 	now := time.Now()
 	s.readySince.Store(&now)
-	if s.whenReady != nil {
-		s.whenReady(Running{Server: s.url, Kubeconfig: s.config.Kubeconfig.Path, Client: s.api.server.Loopback(), Listener: s.address})
-	}
+	s.running = Running{Server: s.url, Kubeconfig: s.config.Kubeconfig.Path, Client: s.api.server.Loopback()}
 	if refusal := s.store.Maintenance().Refusal(); refusal != "" {
 		s.log.Warn("ready for reads and deletions only", "server", s.url, "reason", refusal)
 	} else {

@@ -22,7 +22,7 @@ func startServer(t *testing.T) kubernetes.Interface {
 		t.Fatal(err)
 	}
 	ready, ended := make(chan Running, 1), make(chan error, 1)
-	checked.WhenReady(func(running Running) { ready <- running })
+	checked.Extend(Extension{WhenReady: func(running Running) { ready <- running }})
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	go func() { ended <- Run(ctx, checked, slog.New(slog.DiscardHandler)) }()
 	select {

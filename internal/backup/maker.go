@@ -12,10 +12,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/robfig/cron/v3"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
@@ -24,29 +23,34 @@ import (
 // keepUpgrades is the number of backups from before upgrades that are kept.
 const keepUpgrades = 3
 
-var (
-	backupTime = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Name: "kube_hyper_mini_backup_last_timestamp_seconds", StabilityLevel: metrics.ALPHA,
-		Help: "When the last scheduled backup ended, by its result.",
-	}, []string{"result"})
-	backupSize = metrics.NewGauge(&metrics.GaugeOpts{
-		Name: "kube_hyper_mini_backup_size_bytes", StabilityLevel: metrics.ALPHA,
-		Help: "Size of the last scheduled backup.",
-	})
-	backupDuration = metrics.NewGauge(&metrics.GaugeOpts{
-		Name: "kube_hyper_mini_backup_duration_seconds", StabilityLevel: metrics.ALPHA,
-		Help: "How long the last scheduled backup took.",
-	})
-)
+// makerMetrics are the metrics of a maker.
+type makerMetrics struct {
+	time                    *prometheus.GaugeVec
+	size, duration, overdue prometheus.Gauge
+}
 
-// registerMetrics registers the metrics once, with a result of 0 until there is one:
-// an alert must not lack a metric because no backup was made.
-var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(backupTime, backupSize, backupDuration, backupOverdue)
-	for _, result := range []string{"success", "failure"} {
-		backupTime.WithLabelValues(result).Set(0)
+// newMakerMetrics returns the metrics with a result of 0 until there is one: an alert must not
+// lack a metric because no backup was made.
+func newMakerMetrics() makerMetrics {
+	options := func(name, help string) prometheus.GaugeOpts {
+		return prometheus.GaugeOpts{Name: "kube_hyper_mini_backup_" + name, Help: help}
 	}
-})
+	m := makerMetrics{
+		time:     prometheus.NewGaugeVec(options("last_timestamp_seconds", "When the last scheduled backup ended, by its result."), []string{"result"}),
+		size:     prometheus.NewGauge(options("size_bytes", "Size of the last scheduled backup.")),
+		duration: prometheus.NewGauge(options("duration_seconds", "How long the last scheduled backup took.")),
+		overdue:  prometheus.NewGauge(options("overdue", "1 while a scheduled backup runs although the next one is due.")),
+	}
+	for _, result := range []string{"success", "failure"} {
+		m.time.WithLabelValues(result).Set(0)
+	}
+	return m
+}
+
+// Metrics are those of this maker.
+func (a *Maker) Metrics() []prometheus.Collector {
+	return []prometheus.Collector{a.metrics.time, a.metrics.size, a.metrics.duration, a.metrics.overdue}
+}
 
 // Account is the state of the backups.
 type Account struct {
@@ -69,8 +73,9 @@ type Record func(kind, reason, format string, args ...any)
 // Maker makes backups of a server, one at a time, because each needs room on the disk.
 // It is safe for concurrent use.
 type Maker struct {
-	config MakerConfig
-	turn   chan struct{} // holds one token
+	config  MakerConfig
+	metrics makerMetrics
+	turn    chan struct{} // holds one token
 
 	mu      sync.Mutex
 	account Account
@@ -98,7 +103,7 @@ type MakerConfig struct {
 
 // NewMaker returns a maker. [Maker.KeepSchedule] makes the scheduled backups.
 func NewMaker(cfg MakerConfig) *Maker {
-	a := &Maker{config: cfg, turn: make(chan struct{}, 1)}
+	a := &Maker{config: cfg, metrics: newMakerMetrics(), turn: make(chan struct{}, 1)}
 	a.turn <- struct{}{}
 	return a
 }
@@ -224,7 +229,6 @@ func (a *Maker) BeforeUpgrade(ctx context.Context) error {
 
 // KeepSchedule makes the scheduled backups until ctx ends. It writes an event for each.
 func (a *Maker) KeepSchedule(ctx context.Context, record Record) {
-	registerMetrics()
 	if path, at, err := Latest(a.config.Backup.Dir, ReasonManual, ReasonScheduled, ReasonUpgrade); err == nil { // the next call reports the error below
 		a.recordBackup(at, path)
 	}
@@ -243,7 +247,7 @@ func (a *Maker) KeepSchedule(ctx context.Context, record Record) {
 	if last.IsZero() {
 		last = time.Now()
 	} else {
-		backupTime.WithLabelValues("success").Set(float64(last.Unix()))
+		a.metrics.time.WithLabelValues("success").Set(float64(last.Unix()))
 	}
 	for a.waitFor(ctx, schedule, last) {
 		limit := max(time.Until(schedule.Next(time.Now())), minOverdue)
@@ -291,16 +295,16 @@ func (a *Maker) scheduled(ctx context.Context, record Record) {
 	defer a.mu.Unlock()
 	if err != nil {
 		a.account.Error = err.Error()
-		backupTime.WithLabelValues("failure").SetToCurrentTime()
+		a.metrics.time.WithLabelValues("failure").SetToCurrentTime()
 		a.config.Log.Error("the scheduled backup failed", "error", err)
 		record(corev1.EventTypeWarning, "BackupFailed", "The scheduled backup failed: %v", err)
 		return
 	}
 	a.account.Error = ""
-	backupTime.WithLabelValues("success").SetToCurrentTime()
-	backupDuration.Set(time.Since(began).Seconds())
+	a.metrics.time.WithLabelValues("success").SetToCurrentTime()
+	a.metrics.duration.Set(time.Since(began).Seconds())
 	if info, err := os.Stat(path); err == nil { // otherwise it was moved
-		backupSize.Set(float64(info.Size()))
+		a.metrics.size.Set(float64(info.Size()))
 	}
 	a.config.Log.Info("backup made", "file", path, "took", time.Since(began).Round(time.Millisecond).String())
 	record(corev1.EventTypeNormal, "BackupMade", "Backup %s", path)
@@ -341,11 +345,6 @@ func releaseOf(version string) string {
 // minOverdue is the least time after which a scheduled backup is overdue.
 const minOverdue = time.Minute
 
-var backupOverdue = metrics.NewGauge(&metrics.GaugeOpts{
-	Name: "kube_hyper_mini_backup_overdue", StabilityLevel: metrics.ALPHA,
-	Help: "1 while a scheduled backup runs although the next one is due.",
-})
-
 // watchOverdue calls save. It reports once if save has not ended after limit.
 func (a *Maker) watchOverdue(ctx context.Context, limit time.Duration, record Record, save func()) {
 	began := time.Now()
@@ -364,12 +363,12 @@ func (a *Maker) watchOverdue(ctx context.Context, limit time.Duration, record Re
 	save()
 	close(ended)
 	watching.Wait()
-	backupOverdue.Set(0)
+	a.metrics.overdue.Set(0)
 }
 
 func (a *Maker) overdue(began time.Time, record Record) {
 	const text = "the scheduled backup is overdue: it has not ended; check the disk of the backups, and other backups and key rotations for which it may wait"
-	backupOverdue.Set(1)
+	a.metrics.overdue.Set(1)
 	a.mu.Lock()
 	a.account.Error = text + ", since " + began.Format(time.DateTime)
 	a.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
+	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/envtest"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
@@ -107,13 +107,12 @@ func runEnvtestAPIServer(ctx context.Context, cmd *cobra.Command, cfg *config.Se
 	if err != nil {
 		return err
 	}
-	checked, err := appliance.Check(cfg)
+	// NewIdentity as in kube-apiserver, which has its keys in flags.
+	server, err := controlplane.New(controlplane.Options{Config: cfg, Listen: true, NewIdentity: true, OwnsProcess: true, Log: log})
 	if err != nil {
 		return usageError(err)
 	}
-	checked.AllowNewIdentity() // as kube-apiserver, which has its keys in flags
-	checked.AsProgram()
-	return appliance.Run(ctx, checked, log)
+	return server.Run(ctx, nil)
 }
 
 // newEnvtestEtcd is etcd of envtest; it is run by that name.

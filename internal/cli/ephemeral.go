@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/temporary"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/testplane"
 )
 
@@ -33,7 +33,7 @@ func runEphemeral(cmd *cobra.Command, flags *configFlags) error {
 	if cfg.DataDir == "" {
 		err = serveInTemporary(cmd, cfg, log)
 	} else {
-		err = serveInEmpty(cmd, cfg, log)
+		err = controlplane.Run(cmd.Context(), controlplane.Options{Config: cfg, Ephemeral: true, Listen: true, OwnsProcess: true, Log: log}, nil)
 	}
 	if field := new(config.FieldError); errors.As(err, &field) {
 		return usageError(source.Locate(err))
@@ -47,26 +47,23 @@ func serveInTemporary(cmd *cobra.Command, cfg *config.ServerConfiguration, log *
 	if err != nil {
 		return err
 	}
-	if err = server.Start(cmd.Context()); err == nil {
-		err = <-server.Failed()
+	started, err := server.Start(cmd.Context())
+	if err == nil {
+		err = <-started
+	}
+	if err == nil {
+		select {
+		case <-server.Done():
+		case <-cmd.Context().Done():
+		}
+	}
+	if server.ControlPlane != nil { // its error has precedence: a start that a signal has ended is no failure
+		err = server.Stop(context.WithoutCancel(cmd.Context()))
 	}
 	closeErr := server.Close(context.WithoutCancel(cmd.Context()))
-	if errors.Is(closeErr, testplane.ErrLeft) {
+	if errors.Is(closeErr, temporary.ErrLeft) {
 		log.Warn(closeErr.Error())
 		closeErr = nil
 	}
 	return errors.Join(err, closeErr)
-}
-
-// serveInEmpty runs the server in the named directory.
-func serveInEmpty(cmd *cobra.Command, cfg *config.ServerConfiguration, log *slog.Logger) error {
-	testplane.Configure(cfg)
-	checked, err := appliance.Check(cfg)
-	if err != nil {
-		return usageError(err)
-	}
-	datadir.DisableSync(cfg.DataDir)
-	checked.Ephemeral()
-	checked.AsProgram()
-	return appliance.Run(cmd.Context(), checked, log)
 }

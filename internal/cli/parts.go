@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"os"
@@ -9,14 +8,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
+	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
-// partCommand completes a command that runs a component of the server in the foreground.
-// serves means that it serves the API, and has the flags for it.
-func partCommand(cmd *cobra.Command, flags *configFlags, serves bool, run func(context.Context, *appliance.Checked, *slog.Logger) error) *cobra.Command {
-	var newIdentity bool
+// partCommand completes a command that runs the control plane, or a part of it, in the
+// foreground.
+func partCommand(cmd *cobra.Command, flags *configFlags, part controlplane.Part) *cobra.Command {
+	options := controlplane.Options{Part: part, OwnsProcess: true, Listen: part == "" || part == controlplane.OnlyAPIServer}
 	cmd.Annotations = runsServer()
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, source, err := flags.load(cmd)
@@ -24,31 +23,30 @@ func partCommand(cmd *cobra.Command, flags *configFlags, serves bool, run func(c
 			return err
 		}
 		showProgress(cmd)
-		log, err := serverLog(cmd, cfg)
-		if err != nil {
+		if options.Log, err = serverLog(cmd, cfg); err != nil {
 			return err
 		}
-		checked, err := appliance.Check(cfg)
+		if err := cfg.Complete(); err != nil { // sets the data directory
+			return usageError(source.Locate(err))
+		}
+		options.Config = cfg
+		server, err := controlplane.New(options)
 		if err != nil {
 			return usageError(source.Locate(err))
 		}
-		checked.AsProgram()
-		if newIdentity {
-			checked.AllowNewIdentity()
-		}
 		adoptOrphans(cmd.Context())
-		err = run(cmd.Context(), checked, log)
+		err = server.Run(cmd.Context(), nil)
 		if field := new(config.FieldError); errors.As(err, &field) {
 			return usageError(source.Locate(err)) // run alone, a component may need a field that `server` does not
 		}
 		return err
 	}
-	if serves {
+	if options.Listen {
 		flags.addServer(cmd.Flags())
 	} else {
 		flags.addPart(cmd.Flags())
 	}
-	cmd.Flags().BoolVar(&newIdentity, "new-identity", false, "make new authorities and keys where a used data directory lacks them, or for an external etcd that other servers have used; clients then need new kubeconfigs and tokens")
+	cmd.Flags().BoolVar(&options.NewIdentity, "new-identity", false, "make new authorities and keys where a used data directory lacks them, or for an external etcd that other servers have used; clients then need new kubeconfigs and tokens")
 	return cmd
 }
 
@@ -69,7 +67,7 @@ func newAPIServer() *cobra.Command {
 controllers run in another process: in another server on the same etcd, or with
 "kube-hyper-mini controllers".`,
 		Example: `  kube-hyper-mini apiserver --config /etc/kube-hyper-mini/config.yaml`,
-	}, &configFlags{}, true, appliance.RunAPIServer)
+	}, &configFlags{}, controlplane.OnlyAPIServer)
 }
 
 func newControllers() *cobra.Command {
@@ -81,7 +79,7 @@ configuration. Of all such processes on one etcd, the one that holds the lease r
 the controllers. The data directory must have the certificates and keys of the
 API servers; see "kube-hyper-mini bundle".`,
 		Example: `  kube-hyper-mini controllers --config /etc/kube-hyper-mini/config.yaml`,
-	}, &configFlags{}, false, appliance.RunControllers)
+	}, &configFlags{}, controlplane.OnlyControllers)
 }
 
 func newEtcd() *cobra.Command {
@@ -93,5 +91,5 @@ for clients with a certificate of its own authority. API servers use
 pki/etcd-ca.crt, pki/etcd-client.crt and pki/etcd-client.key of this data
 directory, or of one that was made from its bundle.`,
 		Example: `  kube-hyper-mini etcd --data-dir /var/lib/kube-hyper-mini-etcd`,
-	}, &configFlags{}, false, appliance.RunEtcd)
+	}, &configFlags{}, controlplane.OnlyEtcd)
 }

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/term"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/testplane"
@@ -201,7 +200,7 @@ line is invalid (a restart does not help), 130 stopped by a second signal.`,
   kube-hyper-mini server --profile kubernetes
   kube-hyper-mini server --ephemeral --tls-san mini.example.org
   kube-hyper-mini server --config /etc/kube-hyper-mini/config.yaml`,
-	}, flags, true, appliance.Run)
+	}, flags, "")
 	var ephemeral bool
 	cmd.Flags().BoolVar(&ephemeral, "ephemeral", false, "keep no data: the directory is a temporary one or must be empty, and its content is removed at the end")
 	durable := cmd.RunE

@@ -33,7 +33,6 @@ const failuresBeforeLog = 2
 // type need not be served yet. If it is deleted later, Run creates it again and logs
 // that. dial connects to the targets. After an error nothing is followed. Call it once.
 func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.DialFunc, log *slog.Logger) error {
-	registerMetrics()
 	client = rest.CopyConfig(client)
 	client.QPS = -1
 	client = rest.AddUserAgent(client, "service-endpoints")

@@ -1,34 +1,28 @@
 package endpoints
 
-import (
-	"sync"
+import "github.com/prometheus/client_golang/prometheus"
 
-	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
-)
+// resolverMetrics are the metrics of a resolver.
+type resolverMetrics struct{ targets, reachable *prometheus.GaugeVec }
 
-var (
-	targetsMetric = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Name: "kube_hyper_mini_service_endpoint_targets", StabilityLevel: metrics.ALPHA,
-		Help: "Targets of a ServiceEndpoint object.",
-	}, []string{"namespace", "name"})
-	reachableMetric = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Name: "kube_hyper_mini_service_endpoint_reachable_targets", StabilityLevel: metrics.ALPHA,
-		Help: "Targets of a ServiceEndpoint object that speak TLS.",
-	}, []string{"namespace", "name"})
-)
-
-// registerMetrics registers the metrics of ServiceEndpoints once.
-var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(targetsMetric, reachableMetric) })
-
-func setMetrics(ref Reference, targets, reachable int) {
-	labels := map[string]string{"namespace": ref.Namespace, "name": ref.Name}
-	targetsMetric.With(labels).Set(float64(targets))
-	reachableMetric.With(labels).Set(float64(reachable))
+func newResolverMetrics() resolverMetrics {
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kube_hyper_mini_service_endpoint_" + name, Help: help}, []string{"namespace", "name"})
+	}
+	return resolverMetrics{gauge("targets", "Targets of a ServiceEndpoint object."), gauge("reachable_targets", "Targets of a ServiceEndpoint object that speak TLS.")}
 }
 
-func deleteMetrics(ref Reference) {
-	labels := map[string]string{"namespace": ref.Namespace, "name": ref.Name}
-	targetsMetric.Delete(labels)
-	reachableMetric.Delete(labels)
+// Metrics are those of this resolver.
+func (r *Resolver) Metrics() []prometheus.Collector {
+	return []prometheus.Collector{r.metrics.targets, r.metrics.reachable}
+}
+
+func (m resolverMetrics) set(ref Reference, targets, reachable int) {
+	m.targets.WithLabelValues(ref.Namespace, ref.Name).Set(float64(targets))
+	m.reachable.WithLabelValues(ref.Namespace, ref.Name).Set(float64(reachable))
+}
+
+func (m resolverMetrics) remove(ref Reference) {
+	m.targets.DeleteLabelValues(ref.Namespace, ref.Name)
+	m.reachable.DeleteLabelValues(ref.Namespace, ref.Name)
 }

@@ -55,6 +55,7 @@ func (e *UnresolvedError) Unwrap() error { return e.cause }
 type Resolver struct {
 	configTargets map[Reference][]string
 	policy        *Policy // of objects
+	metrics       resolverMetrics
 	turn          atomic.Uint32
 	synced        chan struct{} // closed when objectTargets has the first list
 
@@ -69,7 +70,7 @@ type Resolver struct {
 // targets of objects; policy restricts those.
 func New(entries []config.ServiceEndpoint, policy *Policy) (*Resolver, error) {
 	r := &Resolver{
-		configTargets: map[Reference][]string{}, policy: policy, synced: make(chan struct{}),
+		configTargets: map[Reference][]string{}, policy: policy, metrics: newResolverMetrics(), synced: make(chan struct{}),
 		objectTargets: map[Reference][]string{}, healths: map[Reference]*health{}, states: map[Reference]State{},
 	}
 	for i, entry := range entries {

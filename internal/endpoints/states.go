@@ -27,7 +27,7 @@ func (r *Resolver) States() []State {
 
 // setState records the result of a probe, also as metrics.
 func (r *Resolver) setState(state State) {
-	setMetrics(state.Reference, state.Targets, state.Reachable)
+	r.metrics.set(state.Reference, state.Targets, state.Reachable)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.states[state.Reference] = state
@@ -36,7 +36,7 @@ func (r *Resolver) setState(state State) {
 // dropState drops the result for an object that does not exist or is not used, and the
 // health of its targets, which a probe may have recorded after the object was removed.
 func (r *Resolver) dropState(ref Reference) {
-	deleteMetrics(ref)
+	r.metrics.remove(ref)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.states, ref)

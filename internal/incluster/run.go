@@ -16,6 +16,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/temporary"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/testplane"
 )
@@ -73,15 +74,15 @@ func Run(ctx context.Context, options Options) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	dir, err := testplane.MakeDirectory()
+	dir, err := temporary.Make()
 	if err != nil {
 		return 0, err
 	}
-	guard, err := testplane.StartGuard(dir.Path())
+	guard, err := testplane.StartGuard(string(dir))
 	if err != nil {
 		return 0, errors.Join(err, dir.Remove(ctx))
 	}
-	r := &runner{options: options, path: path, dir: dir.Path(), guard: guard}
+	r := &runner{options: options, path: path, dir: string(dir), guard: guard}
 	code, err = r.run(ctx, account)
 	// The guard is the last: it removes what a killed process has left.
 	return code, errors.Join(err, dir.Remove(ctx), guard.Release())

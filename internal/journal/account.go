@@ -7,38 +7,37 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-var (
-	lagSeconds = metrics.NewGauge(&metrics.GaugeOpts{
-		Name: "kube_hyper_mini_journal_lag_seconds", StabilityLevel: metrics.ALPHA,
-		Help: "All changes that were acknowledged longer ago than this are in the journal; 0 if all changes are.",
-	})
-	lagRevisions = metrics.NewGauge(&metrics.GaugeOpts{
-		Name: "kube_hyper_mini_journal_lag_revisions", StabilityLevel: metrics.ALPHA,
-		Help: "How many revisions are not in the journal.",
-	})
-	spoolBytes = metrics.NewGauge(&metrics.GaugeOpts{
-		Name: "kube_hyper_mini_journal_spool_bytes", StabilityLevel: metrics.ALPHA,
-		Help: "Size of the segments that wait for the destination of the journal.",
-	})
-	shippedBytes = metrics.NewCounter(&metrics.CounterOpts{
-		Name: "kube_hyper_mini_journal_bytes_total", StabilityLevel: metrics.ALPHA,
-		Help: "Bytes written to the destination of the journal.",
-	})
-	shipErrors = metrics.NewCounter(&metrics.CounterOpts{
-		Name: "kube_hyper_mini_journal_errors_total", StabilityLevel: metrics.ALPHA,
-		Help: "Failed attempts to write to the destination of the journal.",
-	})
-)
+// writerMetrics are the metrics of a writer.
+type writerMetrics struct {
+	lagSeconds, lagRevisions, spoolBytes prometheus.Gauge
+	shippedBytes, shipErrors             prometheus.Counter
+}
 
-// registerMetrics registers the metrics of the journal once.
-var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(lagSeconds, lagRevisions, spoolBytes, shippedBytes, shipErrors)
-})
+func newWriterMetrics() writerMetrics {
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "kube_hyper_mini_journal_" + name, Help: help})
+	}
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: "kube_hyper_mini_journal_" + name, Help: help})
+	}
+	return writerMetrics{
+		lagSeconds:   gauge("lag_seconds", "All changes that were acknowledged longer ago than this are in the journal; 0 if all changes are."),
+		lagRevisions: gauge("lag_revisions", "How many revisions are not in the journal."),
+		spoolBytes:   gauge("spool_bytes", "Size of the segments that wait for the destination of the journal."),
+		shippedBytes: counter("bytes_total", "Bytes written to the destination of the journal."),
+		shipErrors:   counter("errors_total", "Failed attempts to write to the destination of the journal."),
+	}
+}
+
+// Metrics are those of this writer.
+func (w *Writer) Metrics() []prometheus.Collector {
+	m := w.metrics
+	return []prometheus.Collector{m.lagSeconds, m.lagRevisions, m.spoolBytes, m.shippedBytes, m.shipErrors}
+}
 
 // Record records an event of the API.
 type Record func(kind, reason, format string, args ...any)
@@ -186,9 +185,6 @@ func (l *ledger) read(spooled int64) Account {
 	a := l.account
 	a.SpoolBytes = spooled
 	if a.Standby {
-		lagSeconds.Set(0)
-		lagRevisions.Set(0)
-		spoolBytes.Set(float64(spooled))
 		return a
 	}
 	a.LagRevisions = max(0, l.current-a.Revision)
@@ -206,9 +202,6 @@ func (l *ledger) read(spooled int64) Account {
 		a.Warning = fmt.Sprintf("the destination is too slow for the changes: it is %.0f s behind, more than %s",
 			a.LagSeconds, l.maxLag)
 	}
-	lagSeconds.Set(a.LagSeconds)
-	lagRevisions.Set(float64(a.LagRevisions))
-	spoolBytes.Set(float64(a.SpoolBytes))
 	return a
 }
 
@@ -252,7 +245,7 @@ func (w *Writer) reportFailure(ctx context.Context, err error) {
 // countFailure puts a failure into the account and the metrics. It reports whether the
 // attempt before failed, too.
 func (w *Writer) countFailure(err error) (series bool) {
-	shipErrors.Inc()
+	w.metrics.shipErrors.Inc()
 	w.ledger.update(func(a *Account) { a.Error = err.Error() })
 	w.mu.Lock()
 	defer w.mu.Unlock()

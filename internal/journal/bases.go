@@ -156,7 +156,7 @@ func (s *session) shipBase(ctx context.Context, path, name string) (err error) {
 		err = s.w.config.Store.Create(ctx, name, file, info.Size())
 	}
 	if err == nil {
-		shippedBytes.Add(float64(info.Size()))
+		s.w.metrics.shippedBytes.Add(float64(info.Size()))
 	}
 	return err
 }

@@ -131,7 +131,7 @@ func (s *session) shipSegment(ctx context.Context, p pendingSegment) error {
 	if err != nil {
 		return err
 	}
-	shippedBytes.Add(float64(len(p.data)))
+	s.w.metrics.shippedBytes.Add(float64(len(p.data)))
 	if err := s.w.spool.shipped(p); err != nil {
 		return chainEnd("%v", err)
 	}

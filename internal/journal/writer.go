@@ -79,11 +79,12 @@ type Config struct {
 // Writer writes the changes of a server to a journal. Its methods are safe for concurrent
 // use; Run is called once.
 type Writer struct {
-	config Config
-	dir    string
-	id     string
-	ledger ledger
-	spool  *spool
+	config  Config
+	metrics writerMetrics
+	dir     string
+	id      string
+	ledger  ledger
+	spool   *spool
 	// How long a stop waits for the last changes, and then for their segments.
 	stopDrain, stopGrace time.Duration
 	etcd                 storage.Connection // once it runs
@@ -101,7 +102,7 @@ type Writer struct {
 // NewWriter returns a writer that does nothing yet.
 func NewWriter(config Config) *Writer {
 	dir := filepath.Join(config.DataDir, "journal")
-	w := &Writer{config: config, dir: dir, spool: &spool{dir: filepath.Join(dir, "spool")}, stopDrain: stopDrain,
+	w := &Writer{config: config, metrics: newWriterMetrics(), dir: dir, spool: &spool{dir: filepath.Join(dir, "spool")}, stopDrain: stopDrain,
 		stopGrace: stopGrace}
 	w.ledger.maxLag = max(lagIntervals*config.Interval, minLagWarning)
 	w.ledger.account.Destination, w.ledger.began = config.Store.String(), time.Now()
@@ -149,7 +150,10 @@ func (w *Writer) pollRevision(ctx context.Context) {
 		if err == nil && current != last {
 			last, delay = current, w.config.Interval
 		}
-		a := w.ledger.read(w.spool.size()) // sets the metrics
+		a := w.ledger.read(w.spool.size())
+		w.metrics.lagSeconds.Set(a.LagSeconds)
+		w.metrics.lagRevisions.Set(float64(a.LagRevisions))
+		w.metrics.spoolBytes.Set(float64(a.SpoolBytes))
 		if a.Lagging && !lagging {
 			w.config.Log.Warn("the journal lags behind", "destination", w.config.Store, "seconds", int(a.LagSeconds),
 				"revisions", a.LagRevisions)
@@ -183,7 +187,6 @@ func (e *refusedError) Error() string { return e.text }
 // Run writes the journal until ctx ends; see [lifecycle.Part]. It does not fail because
 // of the destination, except with StopIfSuperseded.
 func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
-	registerMetrics()
 	w.etcd = w.config.Connect()
 	w.ledger.setStandby(w.config.Lead != nil)
 	if err := w.takeFormerDirectory(); err != nil {

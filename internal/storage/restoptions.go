@@ -1,9 +1,6 @@
 package storage
 
 import (
-	"context"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -18,8 +15,7 @@ import (
 type CachePolicy func(schema.GroupResource) bool
 
 // RESTOptionsGetter wraps upstream's getter: it returns the same options with a decorator
-// that uses the shared client. It also makes this storage the source of the metric
-// apiserver_storage_size_bytes.
+// that uses the shared client.
 func (s *Storage) RESTOptionsGetter(upstream generic.RESTOptionsGetter, cached CachePolicy) generic.RESTOptionsGetter {
 	getter := s.newGetter(upstream, cached)
 	getter.builtIn = true
@@ -27,7 +23,7 @@ func (s *Storage) RESTOptionsGetter(upstream generic.RESTOptionsGetter, cached C
 }
 
 func (s *Storage) newGetter(upstream generic.RESTOptionsGetter, cached CachePolicy) *getter {
-	store.Measure(func(ctx context.Context) (*clientv3.StatusResponse, error) { return s.connection.Status(ctx) })
+	store.TakeMonitors()
 	return &getter{upstream: upstream, storage: s, cached: cached}
 }
 

@@ -65,6 +65,7 @@ type Storage struct {
 	damaged    atomic.Pointer[damagedObject]
 	background context.Context // ends with Close
 	cancel     context.CancelFunc
+	unmeasure  func()
 
 	mu       sync.Mutex
 	prefixes map[schema.GroupResource]string
@@ -95,6 +96,7 @@ func New(connection Connection, config Config, log *slog.Logger) *Storage {
 	s.population = s.newPopulation(log)
 	s.quota.bytes, s.quota.storage = config.NamespaceBytes, s
 	store.DetectFeatures(ctx, connection.Endpoint, connection.Status)
+	s.unmeasure = store.Measure(connection.Status)
 	return s
 }
 
@@ -102,6 +104,7 @@ func New(connection Connection, config Config, log *slog.Logger) *Storage {
 // have been destroyed before. It closes those of custom resources: upstream's handler has no
 // exported method that does.
 func (s *Storage) Close() {
+	s.unmeasure()
 	s.customs.close()
 	s.mu.Lock()
 	s.closed = true

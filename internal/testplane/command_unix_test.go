@@ -12,7 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/temporary"
 )
 
 // TestCommandNeedsTheGuard: a command whose process group the guard does not get is ended. If
@@ -28,12 +29,12 @@ func TestCommandNeedsTheGuard(t *testing.T) {
 	t.Cleanup(func() { _ = write.Close() })
 	r := &runner{
 		RunOptions: RunOptions{ServerOptions: ServerOptions{Err: io.Discard}, Command: []string{"sleep", "1000"}, Grace: time.Minute},
-		server:     &Server{dir: &Directory{path: t.TempDir()}, guard: &Guard{pipe: write}},
+		server:     &Server{config: config.Default(), dir: temporary.Directory(t.TempDir()), guard: &Guard{pipe: write}},
 	}
 	if r.path, err = FindCommand("sleep"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.use(t.Context(), appliance.Running{}); !errors.Is(err, syscall.EPIPE) {
+	if _, err := r.use(t.Context()); !errors.Is(err, syscall.EPIPE) {
 		t.Errorf("it returned %v, want that the guard is gone", err)
 	}
 }

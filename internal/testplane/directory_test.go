@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/temporary"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
@@ -20,17 +21,17 @@ import (
 // with other files.
 func TestFullDirectoryIsNamed(t *testing.T) {
 	parent := t.TempDir()
-	d := &Directory{path: filepath.Join(parent, "run")}
+	d := temporary.Directory(filepath.Join(parent, "run"))
 	for text, named := range map[string]bool{
-		"write " + filepath.Join(d.path, "data", "db") + ": " + syscall.ENOSPC.Error(): true,
-		"write /var/log/server: " + syscall.ENOSPC.Error():                             false,
+		"write " + filepath.Join(d.Data(), "db") + ": " + syscall.ENOSPC.Error(): true,
+		"write /var/log/server: " + syscall.ENOSPC.Error():                       false,
 		"another error": false,
 	} {
-		if err := d.explain(errors.New(text)); strings.Contains(err.Error(), "the temporary directory "+parent+" is full") != named {
+		if err := d.Explain(errors.New(text)); strings.Contains(err.Error(), "the temporary directory "+parent+" is full") != named {
 			t.Errorf("the error is %q", err)
 		}
 	}
-	if err := d.explain(nil); err != nil {
+	if err := d.Explain(nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -49,7 +50,7 @@ func TestRemoveWithAHangingEtcd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d, err := MakeDirectory()
+				d, err := temporary.Make()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -68,10 +69,10 @@ func TestRemoveWithAHangingEtcd(t *testing.T) {
 					t.Error(err)
 				}
 				// One poll may be under way.
-				if took := time.Since(began); took < c.want || took > c.want+lockPoll {
+				if took := time.Since(began); took < c.want || took > c.want+time.Second {
 					t.Errorf("it took %s, want %s", took, c.want)
 				}
-				if !strings.Contains(errs.String(), "etcd still uses the temporary directory "+d.Path()) {
+				if !strings.Contains(errs.String(), "etcd still uses the temporary directory "+string(d)) {
 					t.Errorf("it says %q", errs.String())
 				}
 				if err := used.Close(); err != nil {
@@ -80,7 +81,7 @@ func TestRemoveWithAHangingEtcd(t *testing.T) {
 				if err := d.Remove(t.Context()); err != nil {
 					t.Error(err)
 				}
-				if _, err := os.Stat(d.Path()); !errors.Is(err, os.ErrNotExist) {
+				if _, err := os.Stat(string(d)); !errors.Is(err, os.ErrNotExist) {
 					t.Errorf("the directory is there: %v", err)
 				}
 			})

@@ -48,7 +48,7 @@ var copied = []string{"version.json", "pki", "encryption", "etcd"}
 
 func copyData(ctx context.Context, from, to string) error {
 	if _, err := os.Stat(filepath.Join(from, "version.json")); errors.Is(err, os.ErrNotExist) {
-		from = filepath.Join(from, "data") // of a [Directory]
+		from = filepath.Join(from, "data") // of a [temporary.Directory]
 		if _, err := os.Stat(from); errors.Is(err, os.ErrNotExist) {
 			return errors.New("it is neither a data directory nor a directory that run --keep has kept: name one of these, or a backup")
 		}

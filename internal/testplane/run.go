@@ -13,7 +13,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/temporary"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/manifests"
 )
 
@@ -64,12 +64,12 @@ func Run(ctx context.Context, options RunOptions) (code int, err error) {
 		return 0, err
 	}
 	code, err = r.serve(ctx)
-	err = r.server.dir.explain(err)
+	err = r.server.dir.Explain(err)
 	if closeErr := r.close(ctx); closeErr != nil {
 		err = errors.Join(err, closeErr)
 	}
 	if r.Keep {
-		_, keptErr := fmt.Fprintf(r.Err, "kept %s: kube-hyper-mini server --data-dir %s\n", r.server.dir.Path(), r.server.dir.Data())
+		_, keptErr := fmt.Fprintf(r.Err, "kept %s: kube-hyper-mini server --data-dir %s\n", r.server.dir, r.server.dir.Data())
 		err = errors.Join(err, keptErr)
 	}
 	return code, err
@@ -82,7 +82,7 @@ func (r *runner) close(ctx context.Context) error {
 		err = r.server.Close(ctx)
 		return nil
 	}) // the signal changes nothing else
-	if errors.Is(err, ErrLeft) {
+	if errors.Is(err, temporary.ErrLeft) {
 		_, err = fmt.Fprintln(r.Err, err) // no failure: the guard removes the directory
 	}
 	return err
@@ -107,17 +107,17 @@ func (r *runner) serve(ctx context.Context) (int, error) {
 	if err := r.untilEnd(ctx, r.server.Fill); err != nil {
 		return 0, err
 	}
-	if err := r.server.Start(ctx); err != nil {
-		return 0, err
-	}
-	running, err := r.awaitReady()
+	started, err := r.server.Start(ctx)
 	if err != nil {
 		return 0, err
 	}
-	code, err := r.use(ctx, running)
+	code := 0
+	if err = r.awaitReady(started); err == nil {
+		code, err = r.use(ctx)
+	}
 	var ended *serverEndedError
-	if !errors.As(err, &ended) {
-		err = errors.Join(err, r.server.Stop())
+	if stopErr := r.server.Stop(context.WithoutCancel(ctx)); !errors.As(err, &ended) {
+		err = errors.Join(err, stopErr)
 	}
 	return code, err
 }
@@ -131,12 +131,13 @@ func (e *SignalError) Error() string {
 }
 
 // serverEndedError means that the server ended before the command.
-type serverEndedError struct{ err error }
+type serverEndedError struct {
+	when string
+	err  error
+}
 
 // Error implements error.
-func (e *serverEndedError) Error() string {
-	return fmt.Sprintf("the server ended, and COMMAND was ended with it: %v", e.err)
-}
+func (e *serverEndedError) Error() string { return e.when + ": " + e.err.Error() }
 
 // Unwrap returns the cause.
 func (e *serverEndedError) Unwrap() error { return e.err }
@@ -147,34 +148,35 @@ func ends(signal os.Signal) bool { return signal == os.Interrupt || signal == sy
 // endsRun reports whether a signal ends a run without a command.
 func endsRun(signal os.Signal) bool { return slices.Contains(ending, signal) }
 
-// awaitReady returns an error if the server has stopped.
-func (r *runner) awaitReady() (appliance.Running, error) {
+// awaitReady returns an error if the server has stopped, or is to stop.
+func (r *runner) awaitReady(started <-chan error) error {
 	for {
 		select {
-		case running := <-r.server.Ready():
-			return running, nil
-		case err := <-r.server.Failed():
-			return appliance.Running{}, fmt.Errorf("start the server: %w", err)
+		case err := <-started:
+			if err != nil {
+				return &serverEndedError{"start the server", err}
+			}
+			return nil
 		case <-r.owner:
-			return appliance.Running{}, errors.Join(errors.New("standard input ended during the start; everything is removed"), r.server.Stop())
+			return errors.New("standard input ended during the start; everything is removed")
 		case signal := <-r.Signals:
 			if endsRun(signal) {
-				return appliance.Running{}, errors.Join(&SignalError{signal}, r.server.Stop())
+				return &SignalError{signal}
 			}
 		}
 	}
 }
 
 // use applies the manifests and runs the command.
-func (r *runner) use(ctx context.Context, running appliance.Running) (int, error) {
-	if err := r.untilEnd(ctx, func(ctx context.Context) error { return r.apply(ctx, running) }); err != nil {
+func (r *runner) use(ctx context.Context) (int, error) {
+	if err := r.untilEnd(ctx, r.apply); err != nil {
 		return 0, err
 	}
 	if len(r.Command) == 0 {
-		return 0, r.wait(running)
+		return 0, r.wait()
 	}
 	command, err := StartCommand(CommandOptions{
-		Path: r.path, Args: r.Command, Env: r.environment(running), Grace: r.Grace,
+		Path: r.path, Args: r.Command, Env: r.environment(), Grace: r.Grace,
 		Announce: func(group int) error { return r.server.guard.End(group, r.Grace) },
 	})
 	if err != nil {
@@ -190,11 +192,11 @@ func (r *runner) use(ctx context.Context, running appliance.Running) (int, error
 }
 
 // apply applies the CRDs and the manifests.
-func (r *runner) apply(ctx context.Context, running appliance.Running) error {
+func (r *runner) apply(ctx context.Context) error {
 	if len(r.CRDs)+len(r.Manifests) == 0 {
 		return nil
 	}
-	applier, err := manifests.New(manifests.Config{Client: running.Client, Log: r.server.log})
+	applier, err := manifests.New(manifests.Config{Client: r.server.RESTConfig(), Log: r.server.log})
 	if err != nil {
 		return err
 	}
@@ -255,9 +257,9 @@ func (r *runner) awaitEnd(done <-chan struct{}) error {
 
 // environment returns that of this process with the variables of the server. It removes
 // earlier values of a variable: programs in Go would use the first one.
-func (r *runner) environment(running appliance.Running) []string {
+func (r *runner) environment() []string {
 	cmd := &exec.Cmd{Env: append(os.Environ(),
-		clientcmd.RecommendedConfigPathEnvVar+"="+running.Kubeconfig,
+		clientcmd.RecommendedConfigPathEnvVar+"="+r.server.config.Kubeconfig.Path,
 		DataDirVariable+"="+r.server.dir.Data(),
 		existingCluster)}
 	return cmd.Environ()
@@ -277,15 +279,15 @@ func (r *runner) follow(command *Command) error {
 			}
 		case <-r.owner:
 			return nil
-		case err := <-r.server.Failed():
-			return &serverEndedError{err}
+		case <-r.server.Done():
+			return &serverEndedError{"the server ended, and COMMAND was ended with it", r.server.Err()}
 		}
 	}
 }
 
 // wait prints where the server is and returns when the run is to end.
-func (r *runner) wait(running appliance.Running) error {
-	if _, err := fmt.Fprintln(r.Out, ExportLine(clientcmd.RecommendedConfigPathEnvVar, running.Kubeconfig)); err != nil {
+func (r *runner) wait() error {
+	if _, err := fmt.Fprintln(r.Out, ExportLine(clientcmd.RecommendedConfigPathEnvVar, r.server.config.Kubeconfig.Path)); err != nil {
 		return fmt.Errorf("print the kubeconfig's path: %w", err)
 	}
 	for {
@@ -296,8 +298,8 @@ func (r *runner) wait(running appliance.Running) error {
 			}
 		case <-r.owner:
 			return nil
-		case err := <-r.server.Failed():
-			return &serverEndedError{err}
+		case <-r.server.Done():
+			return &serverEndedError{"the server ended, and COMMAND was ended with it", r.server.Err()}
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 // TestCommandGetsOneKubeconfig: the caller's values of the variables are replaced. A
@@ -20,9 +20,10 @@ func TestCommandGetsOneKubeconfig(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/production")
 	t.Setenv("USE_EXISTING_CLUSTER", "false")
 	t.Setenv("KUBE_HYPER_MINI_DATA_DIR", "/production")
-	r := &runner{server: &Server{dir: &Directory{path: "/tmp/plane"}}}
+	r := &runner{server: &Server{config: config.Default(), dir: "/tmp/plane"}}
+	r.server.config.Kubeconfig.Path = "/tmp/plane/kubeconfig"
 	var got []string
-	for _, variable := range r.environment(appliance.Running{Kubeconfig: "/tmp/plane/kubeconfig"}) {
+	for _, variable := range r.environment() {
 		if name, _, _ := strings.Cut(variable, "="); slices.Contains([]string{"KUBECONFIG", "USE_EXISTING_CLUSTER", DataDirVariable}, name) {
 			got = append(got, variable)
 		}

@@ -9,7 +9,8 @@ import (
 	"os"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance"
+	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/temporary"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
@@ -18,21 +19,19 @@ import (
 // one. Its methods are called by one goroutine.
 type Server struct {
 	config *config.ServerConfiguration
-	dir    *Directory
+	dir    temporary.Directory
 	guard  *Guard
 	from   string
 	keep   bool
 	log    *slog.Logger
 	opened io.Closer // the file of the log, or nil
 
-	stop   context.CancelFunc
-	failed chan error // the result of the server
-	ready  chan appliance.Running
+	*controlplane.ControlPlane // once Start has returned nil
 }
 
 // ServerOptions configure a Server.
 type ServerOptions struct {
-	// Config is changed: see [Configure]. Its data directory is the temporary one.
+	// Config is changed: see [temporary.Configure]. Its data directory is the temporary one.
 	Config *config.ServerConfiguration
 	// From is a backup or a directory that the server begins with, see
 	// [Server.Fill]; empty for none.
@@ -50,13 +49,13 @@ type ServerOptions struct {
 // NewServer makes the temporary directory. The caller calls Close. Writes do not
 // wait for the disk.
 func NewServer(options ServerOptions) (*Server, error) {
-	dir, err := MakeDirectory()
+	dir, err := temporary.Make()
 	if err != nil {
 		return nil, err
 	}
-	datadir.DisableSync(dir.Path())
-	s := &Server{config: options.Config, dir: dir, from: options.From, keep: options.Keep, failed: make(chan error, 1), ready: make(chan appliance.Running, 1)}
-	guarded := dir.Path()
+	datadir.DisableSync(string(dir))
+	s := &Server{config: options.Config, dir: dir, from: options.From, keep: options.Keep}
+	guarded := string(dir)
 	if s.keep {
 		guarded = ""
 	}
@@ -70,7 +69,7 @@ func NewServer(options ServerOptions) (*Server, error) {
 }
 
 func (s *Server) prepare(options ServerOptions) error {
-	Configure(s.config)
+	temporary.Configure(s.config)
 	s.config.DataDir = s.dir.Data()
 	if err := s.openLog(options); err != nil {
 		return err
@@ -112,41 +111,20 @@ func (s *Server) openLog(options ServerOptions) error {
 	return err
 }
 
-// Start checks the configuration and starts the server, which stops when ctx ends.
-func (s *Server) Start(ctx context.Context) error {
-	checked, err := appliance.Check(s.config)
+// Start checks the configuration and begins to start the server. started receives nil when the
+// server is ready, or why it is not. The end of ctx ends the start.
+func (s *Server) Start(ctx context.Context) (started <-chan error, err error) {
+	s.ControlPlane, err = controlplane.New(controlplane.Options{Config: s.config, Listen: true, OwnsProcess: true, Log: s.log})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	checked.AsProgram()
-	checked.WhenReady(func(running appliance.Running) { s.ready <- running })
-	ctx, s.stop = context.WithCancel(ctx)
-	go func() {
-		err := appliance.Run(ctx, checked, s.log)
-		if err == nil && ctx.Err() == nil {
-			err = errors.New("the server stopped by itself")
-		}
-		s.failed <- err
-	}()
-	return nil
-}
-
-// Ready receives the server when it is ready.
-func (s *Server) Ready() <-chan appliance.Running { return s.ready }
-
-// Failed receives the result of the server when it has ended: nil if Stop
-// was called. Receive from it once.
-func (s *Server) Failed() <-chan error { return s.failed }
-
-// Stop stops the server and returns its error. Do not call it after a receive from
-// Failed.
-func (s *Server) Stop() error {
-	s.stop()
-	return <-s.failed
+	result := make(chan error, 1)
+	go func() { result <- s.ControlPlane.Start(ctx) }()
+	return result, nil
 }
 
 // Close removes the temporary directory, unless it is kept, and ends the guard. The end of
-// ctx ends the wait for etcd (see [Directory.Remove]). With [ErrLeft], the guard goes on and
+// ctx ends the wait for etcd (see [temporary.Directory.Remove]). With [temporary.ErrLeft], the guard goes on and
 // removes the directory after the end of this process.
 func (s *Server) Close(ctx context.Context) error {
 	var errs []error
@@ -155,7 +133,7 @@ func (s *Server) Close(ctx context.Context) error {
 	}
 	if !s.keep {
 		err := s.dir.Remove(ctx)
-		if errs = append(errs, err); errors.Is(err, ErrLeft) {
+		if errs = append(errs, err); errors.Is(err, temporary.ErrLeft) {
 			return errors.Join(errs...)
 		}
 	}

@@ -90,6 +90,7 @@ type Record func(kind, reason, format string, args ...any)
 // Keeper maintains one database. It is safe for concurrent use.
 type Keeper struct {
 	config        Config
+	metrics       keeperMetrics
 	checked       chan struct{} // closed after the first check
 	disk          func(dir string) (free, total int64, err error)
 	defragmenting atomic.Bool
@@ -111,9 +112,8 @@ type Keeper struct {
 
 // New returns a keeper. Run starts its work.
 func New(config Config) *Keeper {
-	register()
 	return &Keeper{
-		config: config, disk: datadir.DiskSpace, checked: make(chan struct{}), writes: semaphore.NewWeighted(allWrites),
+		config: config, metrics: newKeeperMetrics(), disk: datadir.DiskSpace, checked: make(chan struct{}), writes: semaphore.NewWeighted(allWrites),
 		nextDefragment: time.Now().Add(startDelay),
 	}
 }
@@ -235,7 +235,7 @@ type usage struct {
 func (k *Keeper) usage() (usage, error) {
 	var s usage
 	s.size, s.inUse, s.quota = k.config.Database.Sizes()
-	quotaGauge.Set(float64(s.quota))
+	k.metrics.quota.Set(float64(s.quota))
 	var err error
 	s.free, s.total, err = k.disk(k.config.Dir)
 	k.room.Store((s.free - s.reserve()) / diskPerByte)
@@ -275,7 +275,7 @@ func (k *Keeper) warnNearQuota(s usage) {
 	}
 	now := k.nearQuota
 	k.mu.Unlock()
-	nearGauge.Set(gaugeValue(now))
+	k.metrics.near.Set(gaugeValue(now))
 	if now == before {
 		return
 	}
@@ -351,14 +351,14 @@ func (k *Keeper) defragment(ctx context.Context, cause string) (Defragmented, er
 		}
 	})
 	if err != nil {
-		defragmentations.WithLabelValues(cause, "failure").Inc()
+		k.metrics.defragmentations.WithLabelValues(cause, "failure").Inc()
 		return d, err
 	}
 	took := time.Since(began)
 	d.Seconds = took.Seconds()
-	defragmentSeconds.Set(d.Seconds)
+	k.metrics.defragmentSeconds.Set(d.Seconds)
 	d.After, _, _ = k.config.Database.Sizes()
-	defragmentations.WithLabelValues(cause, "success").Inc()
+	k.metrics.defragmentations.WithLabelValues(cause, "success").Inc()
 	k.config.Log.Info("database defragmented", "before", datadir.Size(d.Before), "after", datadir.Size(d.After), "took", took.Round(time.Millisecond).String(), "cause", cause)
 	k.event(corev1.EventTypeNormal, "DatabaseDefragmented", "Defragmented the database from %s to %s in %s", datadir.Size(d.Before), datadir.Size(d.After), took.Round(time.Millisecond))
 	return d, nil

@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/component-base/metrics/testutil"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
@@ -264,9 +264,8 @@ func TestLargeDatabaseIsDefragmentedInItsWindow(t *testing.T) {
 		t.Error("it is not defragmented in its window")
 	}
 	k.wantEvents("DatabaseDefragmented")
-	seconds, err := testutil.GetGaugeMetricValue(defragmentSeconds)
-	if err != nil || seconds <= 0 {
-		t.Errorf("the metric is %v, %v", seconds, err)
+	if seconds := testutil.ToFloat64(k.metrics.defragmentSeconds); seconds <= 0 {
+		t.Errorf("the metric is %v", seconds)
 	}
 	for what, text := range map[string]string{"log": k.log.String(), "event": k.lastEvent} {
 		if !regexp.MustCompile(`(took=| in )[\d.]+(ms|s)`).MatchString(text) {

@@ -130,5 +130,5 @@ func (k *Keeper) setRefusal(refusal string) {
 	k.mu.Lock()
 	k.refusal = refusal
 	k.mu.Unlock()
-	readOnlyGauge.Set(gaugeValue(refusal != ""))
+	k.metrics.readOnly.Set(gaugeValue(refusal != ""))
 }

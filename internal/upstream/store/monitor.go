@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"path"
+	"slices"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -37,10 +39,33 @@ import (
 // Status returns the status of the store.
 type Status func(context.Context) (*clientv3.StatusResponse, error)
 
-// Measure makes status the source of apiserver_storage_size_bytes. Call it after
-// the storage options have been applied.
-func Measure(status Status) {
-	metrics.SetStorageMonitorGetter(func() ([]metrics.Monitor, error) { return []metrics.Monitor{monitor{status}}, nil })
+// monitors are those of the servers of the process.
+var monitors struct {
+	sync.Mutex
+	list []metrics.Monitor
+}
+
+// Measure makes status a source of apiserver_storage_size_bytes until remove is called.
+func Measure(status Status) (remove func()) {
+	monitors.Lock()
+	defer monitors.Unlock()
+	added := &monitor{status}
+	monitors.list = append(monitors.list, added)
+	return func() {
+		monitors.Lock()
+		defer monitors.Unlock()
+		monitors.list = slices.DeleteFunc(monitors.list, func(m metrics.Monitor) bool { return m == added })
+	}
+}
+
+// TakeMonitors makes [Measure] the sources of the metric. Call it after storage options have
+// been applied.
+func TakeMonitors() {
+	metrics.SetStorageMonitorGetter(func() ([]metrics.Monitor, error) {
+		monitors.Lock()
+		defer monitors.Unlock()
+		return slices.Clone(monitors.list), nil
+	})
 }
 
 // DetectFeatures checks in the background whether the store reports the progress of
@@ -52,7 +77,7 @@ func DetectFeatures(ctx context.Context, endpoint string, status Status) {
 type monitor struct{ status Status }
 
 // Monitor implements [metrics.Monitor].
-func (m monitor) Monitor(ctx context.Context) (metrics.StorageMetrics, error) {
+func (m *monitor) Monitor(ctx context.Context) (metrics.StorageMetrics, error) {
 	status, err := m.status(ctx)
 	if err != nil {
 		return metrics.StorageMetrics{}, err
@@ -61,7 +86,7 @@ func (m monitor) Monitor(ctx context.Context) (metrics.StorageMetrics, error) {
 }
 
 // Close implements [metrics.Monitor]; the connection is not the monitor's.
-func (m monitor) Close() error { return nil }
+func (m *monitor) Close() error { return nil }
 
 // statusClient is the client of the feature checker.
 type statusClient struct {

@@ -1,4 +1,4 @@
-package testplane
+package temporary
 
 import "kube-hyper-mini.io/kube-hyper-mini/config"
 

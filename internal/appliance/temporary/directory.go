@@ -1,4 +1,4 @@
-package testplane
+package temporary
 
 import (
 	"context"
@@ -19,25 +19,25 @@ const directoryPrefix = "kube-hyper-mini-run-"
 // thousand objects.
 const minRoom = 48 << 20
 
-// Directory is the temporary directory of one server. It has the data directory
+// Directory is the path of the temporary directory of one server. It has the data directory
 // and the server's log.
-type Directory struct{ path string }
+type Directory string
 
-// MakeDirectory makes a directory for this user only in [os.TempDir]. It returns an error if
+// Make makes a directory for this user only in [os.TempDir]. It returns an error if
 // the disk has no room for a server.
-func MakeDirectory() (*Directory, error) {
+func Make() (Directory, error) {
 	parent, err := filepath.Abs(os.TempDir())
 	if err != nil {
-		return nil, fmt.Errorf("find the temporary directory: %w", err)
+		return "", fmt.Errorf("find the temporary directory: %w", err)
 	}
 	if err := checkRoom(parent); err != nil {
-		return nil, err
+		return "", err
 	}
 	path, err := os.MkdirTemp(parent, directoryPrefix)
 	if err != nil {
-		return nil, fmt.Errorf("make a directory in %s: %w; set TMPDIR to another directory", parent, err)
+		return "", fmt.Errorf("make a directory in %s: %w; set TMPDIR to another directory", parent, err)
 	}
-	return &Directory{path: path}, nil
+	return Directory(path), nil
 }
 
 func checkRoom(parent string) error {
@@ -55,14 +55,14 @@ func checkRoom(parent string) error {
 // fullRoom is the space in bytes that a full disk may still have.
 const fullRoom = 1 << 20
 
-// explain adds to an error that the disk of the directory is full, if it is, or was when
+// Explain adds to an error that the disk of the directory is full, if it is, or was when
 // a file in the directory could not be written.
-func (d *Directory) explain(err error) error {
+func (d Directory) Explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	parent := filepath.Dir(d.path)
-	if !etcdfiles.IsFullDisk(err, d.path) {
+	parent := filepath.Dir(string(d))
+	if !etcdfiles.IsFullDisk(err, string(d)) {
 		if free, _, spaceErr := datadir.DiskSpace(parent); spaceErr != nil || free >= fullRoom {
 			return err
 		}
@@ -70,14 +70,11 @@ func (d *Directory) explain(err error) error {
 	return fmt.Errorf("%w; the temporary directory %s is full: make room, or set TMPDIR to another directory", err, parent)
 }
 
-// Path is the absolute path of the directory.
-func (d *Directory) Path() string { return d.path }
-
 // Data is the path of the data directory in it.
-func (d *Directory) Data() string { return filepath.Join(d.path, "data") }
+func (d Directory) Data() string { return filepath.Join(string(d), "data") }
 
 // Log is the path of the server's log in it.
-func (d *Directory) Log() string { return filepath.Join(d.path, "server.log") }
+func (d Directory) Log() string { return filepath.Join(string(d), "server.log") }
 
 // ErrLeft means that the temporary directory could not be removed yet, because etcd uses
 // it. The guard removes it when this process has ended.
@@ -86,16 +83,19 @@ var ErrLeft = errors.New("etcd still uses the temporary directory")
 // Remove removes the directory with its content, when no server and no etcd uses the data.
 // It waits for that until ctx ends, at most for [datadir.RemovalTimeout], and then returns
 // ErrLeft.
-func (d *Directory) Remove(ctx context.Context) error {
+func (d Directory) Remove(ctx context.Context) error {
 	err := awaitUnlocked(ctx, d.Data())
 	if errors.Is(err, datadir.ErrLocked) {
-		return fmt.Errorf("%w %s: it is removed when this process has ended", ErrLeft, d.path)
+		return fmt.Errorf("%w %s: it is removed when this process has ended", ErrLeft, string(d))
 	}
-	if err = errors.Join(err, os.RemoveAll(d.path)); err != nil {
+	if err = errors.Join(err, os.RemoveAll(string(d))); err != nil {
 		return fmt.Errorf("remove the temporary directory: %w", err)
 	}
 	return nil
 }
+
+// lockPoll is the time between two attempts to lock the data directory.
+const lockPoll = 10 * time.Millisecond
 
 // awaitUnlocked waits until the data directory is not locked: a server that is stopped
 // while etcd opens its data does not wait for etcd. It returns datadir.ErrLocked when ctx

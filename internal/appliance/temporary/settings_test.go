@@ -1,4 +1,4 @@
-package testplane
+package temporary
 
 import (
 	"path/filepath"
