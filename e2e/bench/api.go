@@ -87,12 +87,19 @@ func (a *api) accept(ctx context.Context, path, mediaType string) ([]byte, error
 
 // apply makes an object by server-side apply.
 func (a *api) apply(ctx context.Context, d definition, name string) error {
-	url := a.server + d.path(crdNamespace) + "/" + name + "?fieldManager=bench"
-	request, err := http.NewRequestWithContext(ctx, http.MethodPatch, url, bytes.NewReader(d.object(name)))
+	return a.patch(ctx, d.path(crdNamespace)+"/"+name+"?fieldManager=bench", "application/apply-patch+yaml", d.object(name))
+}
+
+// patch sends a patch of the media type.
+func (a *api) patch(ctx context.Context, path, mediaType string, body []byte) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPatch, a.server+path, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("PATCH %s: %w", url, err)
+		return fmt.Errorf("PATCH %s: %w", path, err)
 	}
-	request.Header.Set("Content-Type", "application/apply-patch+yaml")
+	request.Header.Set("Content-Type", mediaType)
+	if a.user != "" {
+		request.Header.Set("Impersonate-User", a.user)
+	}
 	_, err = a.send(request)
 	return err
 }

@@ -53,6 +53,7 @@ func floods() []flood {
 		{"reviews of 2.4 MB with 170,000 annotations", 8, nil, posts("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)},
 		{"config maps with 100,000 keys", 8, nil, posts(configMapsPath("default"), large)},
 		{"patches that make a config map grow by 8,000 keys each", 8, growing, grow},
+		{"strategic merge patches of a list of 9,000 by clients that leave after 0.3 s", 50, manySecrets, patchSecrets},
 		{"lists of 225 MB in YAML", 9, fillLarge, lists("application/yaml")},
 		{"lists of 225 MB in JSON", 9, fillLarge, lists("application/json")},
 		{"lists of 225 MB that are not read", 40, fillLarge, func(ctx context.Context, client *api, _ int) error {
@@ -96,14 +97,27 @@ func grow(ctx context.Context, client *api, i int) error {
 		entries = append(entries, fmt.Sprintf(`"k%d-%d":"v"`, i%10, k))
 	}
 	body := `{"data":{` + strings.Join(entries, ",") + `}}`
-	request, err := http.NewRequestWithContext(ctx, http.MethodPatch, client.server+configMapsPath("default")+"/growing", strings.NewReader(body))
-	if err != nil {
-		return err
+	return client.patch(ctx, configMapsPath("default")+"/growing", "application/merge-patch+json", []byte(body))
+}
+
+const accountPath = "/api/v1/namespaces/default/serviceaccounts"
+
+// listed are names of Secrets, which are merged by name.
+func listed(from, to int) (names []object) {
+	for i := from; i < to; i++ {
+		names = append(names, object{"name": fmt.Sprint("secret-", i)})
 	}
-	request.Header.Set("Content-Type", "application/merge-patch+json")
-	request.Header.Set("Impersonate-User", client.user)
-	_, err = client.send(request)
-	return err
+	return names
+}
+
+func manySecrets(ctx context.Context, f fixture) error {
+	return f.discard(ctx, http.MethodPost, accountPath, encode(object{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata("listing", nil), "secrets": listed(0, 9000)}))
+}
+
+func patchSecrets(ctx context.Context, client *api, i int) error {
+	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	return client.patch(ctx, accountPath+"/listing", "application/strategic-merge-patch+json", encode(object{"secrets": listed(i*900, (i+1)*900)}))
 }
 
 func fillLarge(ctx context.Context, f fixture) error {

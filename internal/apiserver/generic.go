@@ -130,5 +130,5 @@ func (b *builder) needsIdentityLease(c *genericapiserver.Config) bool {
 // types.
 func (b *builder) admission(plugins admission.Interface) admission.Interface {
 	return bootstrapAdmission{admission.NewChainHandler(slices.Concat(b.config.Extensions.Admission,
-		[]admission.Interface{reservedGroups(b.config.Extensions.Groups), policyWrites{b}, plugins, growthLimit{b.settings.Limits.Entries}})...)}
+		[]admission.Interface{reservedGroups(b.config.Extensions.Groups), policyWrites{b}, plugins, growthLimit{b.settings.Limits.Entries, newRequesters()}})...)}
 }

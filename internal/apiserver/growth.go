@@ -13,7 +13,10 @@ import (
 // growthLimit refuses patches after which an object has more than most entries in a map or a list:
 // bodyLimits sees the body of the patch only, and each further patch would take
 // processor time with the square of the entries. 0 is without a bound.
-type growthLimit struct{ most int }
+type growthLimit struct {
+	most       int
+	requesters requesters
+}
 
 // Handles implements [admission.Interface].
 func (g growthLimit) Handles(admission.Operation) bool { return g.most > 0 }
@@ -22,7 +25,7 @@ func (g growthLimit) Handles(admission.Operation) bool { return g.most > 0 }
 // entries before may become smaller.
 func (g growthLimit) Validate(ctx context.Context, attributes admission.Attributes, _ admission.ObjectInterfaces) error {
 	info, known := request.RequestInfoFrom(ctx)
-	if !known || info.Verb != "patch" || attributes.GetObject() == nil {
+	if !known || info.Verb != "patch" || attributes.GetObject() == nil || g.requesters.name(ctx) == controllerRequesters {
 		return nil
 	}
 	entries, err := entriesOf(attributes.GetObject())
