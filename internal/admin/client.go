@@ -43,6 +43,9 @@ func send(ctx context.Context, kubeconfig []byte, method, path string, timeout t
 	return response, config.Host, nil
 }
 
+// ErrNoAnswer is in errors about a server that does not answer.
+var ErrNoAnswer = errors.New("is it running?")
+
 // NoAnswer returns the error of a request to a server that does not answer, without the
 // request, which users have not made.
 func NoAnswer(host string, err error) error {
@@ -50,7 +53,7 @@ func NoAnswer(host string, err error) error {
 	if errors.As(err, &request) {
 		err = request.Err
 	}
-	return fmt.Errorf("the server at %s does not answer (%w): is it running?", host, err)
+	return fmt.Errorf("the server at %s does not answer (%w): %w", host, err, ErrNoAnswer)
 }
 
 // Refused returns the error of a request whose credentials the server refuses.

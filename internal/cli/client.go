@@ -154,9 +154,9 @@ func (f *clientFlags) connect(ctx context.Context, cmd *cobra.Command, server st
 	return client, kubeconfig.Endpoint{Server: cmp.Or(server, named), CA: config.CAData}, nil
 }
 
-// unanswered adds the remedy to the error of a server that does not answer.
+// unanswered returns the error of a server that does not answer or is not ready, with the remedy.
 func (f *clientFlags) unanswered(err error) error {
-	if f.kubeconfig == "" && f.complete != nil {
+	if f.kubeconfig == "" && f.complete != nil && errors.Is(err, admin.ErrNoAnswer) {
 		err = fmt.Errorf("%w Start it with %s", err, startCommand(f.complete))
 	}
 	return &exitError{ExitNotReady, err}

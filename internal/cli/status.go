@@ -82,7 +82,7 @@ func awaitStatus(cmd *cobra.Command, flags *clientFlags, wait time.Duration) (*a
 			if exit != nil {
 				return nil, err
 			}
-			return nil, &exitError{ExitNotReady, err}
+			return nil, flags.unanswered(err)
 		case <-ticker.C:
 		}
 	}

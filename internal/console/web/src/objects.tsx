@@ -90,7 +90,7 @@ function useGrid(table: LiveTable, rows: Row[], titles: string[], withNamespace:
       const column = columns[withNamespace ? i - 1 : i];
       let longest = title.length + 2;
       for (const row of rows.slice(0, 200)) longest = Math.max(longest, column ? isAge(column as any) || title === "Age" ? 5 : cellText(row.cells[column.index]).length : row.object.metadata.namespace?.length ?? 0);
-      widths.set(title, Math.max(widths.get(title) ?? 0, Math.min(title === "Name" ? 460 : 320, Math.ceil(longest * 7.4) + 6)));
+      widths.set(title, Math.max(widths.get(title) ?? 0, Math.min(title !== "Name" ? 320 : titles.length < 5 ? 760 : 460, Math.ceil(longest * 7.4) + 6)));
     });
     const least = (title: string) => Math.min(widths.get(title)!, title === "Name" ? 120 : 76);
     return { gridTemplateColumns: `24px ${titles.map((title) => `minmax(${least(title)}px, ${widths.get(title)}px)`).join(" ")}`, minWidth: `${titles.reduce((sum, title) => sum + least(title) + 12, 52)}px` };

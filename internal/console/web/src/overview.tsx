@@ -260,5 +260,5 @@ function Events() {
   return <section><div class="toolbar"><h2>Warnings and events</h2>
     <label><input type="checkbox" checked={everything} onChange={(event) => setQuery({ events: event.currentTarget.checked ? "all" : undefined })} /> not only warnings</label>
     <span class="grow" />{all && <a href={hrefOfType(all)}>All events as a table</a>}</div>
-    {!data ? error ? <Failure error={error} doing="list events" /> : <Loading /> : events.length > 0 ? <EventList events={events} withObject /> : <p class="muted">{everything ? "No events." : "No warnings."} The server keeps events for one hour, unless it is configured otherwise.</p>}</section>;
+    {!data ? error instanceof ApiError && error.code === 403 ? <p class="muted">You may not list events{namespace ? ` in ${namespace}` : ""}.</p> : error ? <Failure error={error} doing="list events" /> : <Loading /> : events.length > 0 ? <EventList events={events} withObject /> : <p class="muted">{everything ? "No events." : "No warnings."} The server keeps events for one hour, unless it is configured otherwise.</p>}</section>;
 }

@@ -13,7 +13,9 @@ export function Failure({ error, doing }: { error: Error; doing: string }) {
     {error instanceof ApiError && error.code === 403 && <p>The user of this kubeconfig lacks the right. <a href="#/access">Access</a></p>}</div>;
 }
 
-export const Loading = () => <p class="loading" aria-busy="true">Loading…</p>;
+export function Loading() {
+  return useSignal(connection) === "up" ? <p class="loading" aria-busy="true">Loading…</p> : <p class="muted">This part waits for the API server.</p>;
+}
 
 /** Grows with the time that ages show. */
 const ticks = new Signal(0);

@@ -45,6 +45,12 @@ async function read(type: ApiType, namespace: string, signal: AbortSignal): Prom
   return { type, count: things.length + (page.metadata.remainingItemCount ?? 0), things };
 }
 
+/** When the types were read. */
+const readAt = new Map<string, number>();
+
+/** The types whose objects are shown. */
+const wantedOf = (served: ApiType[], namespace: string) => served.filter((type) => isTheirs(type) && listable(type) && (type.namespaced || !namespace));
+
 /** Follows the objects of all types while the component is shown. */
 function useThings(): Things {
   const served = useSignal(types), of = useSignal(scope) ?? "", allowed = useSignal(rules);
@@ -56,12 +62,14 @@ function useThings(): Things {
         const begun = performance.now(), found = new Map(known.value.of === of ? known.value.byType : []);
         let told = 0;
         const failures: string[] = [], tell = (complete: boolean) => { told = Date.now(); known.value = { of, byType: new Map(found), complete, failures }; };
-        const wanted = served.filter((type) => isTheirs(type) && listable(type) && (type.namespaced || !of));
+        const last = (type: ApiType) => readAt.get(typeKey(type)) ?? 0;
+        const wanted = wantedOf(served, of).sort((a, b) => last(a) - last(b)); // a visit goes on where the one before ended
         for (const key of [...found.keys()]) if (!wanted.some((type) => typeKey(type) === key)) found.delete(key);
         await parallel(wanted, CONNECTIONS, async (type) => {
           if (shown.aborted) return;
           try {
             const result = await read(type, of, shown);
+            readAt.set(typeKey(type), Date.now());
             if (result.count > 0) found.set(typeKey(type), result); else found.delete(typeKey(type));
           } catch (error) { // what the user may not list is not counted either; of a server that is away, the page tells
             if (error instanceof ApiError && ![0, 403, 404, 405, 502].includes(error.code)) failures.push(`${type.kind}: ${error.message}`);
@@ -80,7 +88,7 @@ function useThings(): Things {
 
 export function ThingsOf() {
   const { byType, complete, failures } = useThings();
-  const namespace = useSignal(scope), installed = (useSignal(types) ?? []).filter((type) => !isBuiltIn(type)).length;
+  const namespace = useSignal(scope), served = useSignal(types) ?? [], installed = served.filter((type) => !isBuiltIn(type)).length;
   const found = [...byType.values()].sort((a, b) => Number(isBuiltIn(a.type)) - Number(isBuiltIn(b.type)) || a.type.kind.localeCompare(b.type.kind));
   const all = found.flatMap(({ type, things }) => things.map((thing) => ({ type, ...thing })));
   const latest = [...all].sort((a, b) => b.changed.localeCompare(a.changed));
@@ -89,7 +97,8 @@ export function ThingsOf() {
   const part = found.filter(({ count, things }) => count > things.length).map(({ type }) => type.kind);
   const where = namespace ? ` in ${namespace}` : "";
   const unread = failures.length > 0 && <details class="note"><summary>{number(failures.length)} {failures.length === 1 ? "type" : "types"} could not be read</summary><ul class="plain-list">{failures.map((failure) => <li key={failure}>{failure}</li>)}</ul></details>;
-  if (found.length === 0) return <section><h2>Objects{where}</h2>{!complete ? <Loading /> : installed === 0
+  if (found.length === 0) return <section><h2>Objects{where}</h2>{!complete ? <Loading /> : wantedOf(served, namespace ?? "").length === 0
+    ? <p class="muted">You may not list any type{where}. Choose another namespace at the top of the page, or ask an administrator for a role.</p> : installed === 0
     ? <p class="muted">No types are installed. Those of <code>kubectl apply -f crds.yaml</code> appear here, and so do their objects.</p>
     : <p class="muted">There are none yet. Choose one of {number(installed)} installed <a href="#/types">types</a> to create an object, or use <code>kubectl apply</code>.</p>}{unread}</section>;
   return <>
