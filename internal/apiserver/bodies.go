@@ -59,29 +59,28 @@ func newBodyLimits(limits config.Limits, size int64, requesters requesters, remo
 	return &bodyLimits{limits: limits, size: size, requesters: requesters, remote: remote, serializer: serializer, writing: newBudgets()}
 }
 
-// limit refuses bodies above the bounds with 413, and writes that wait too long with 429.
+// limit refuses bodies above the bounds with 413, and writes that wait too long with 429. The
+// controllers have no bounds.
 func (b *bodyLimits) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
-		if !ok || !info.IsResourceRequest || !creatingVerbs.Has(info.Verb) || longRunning(r, info) || b.remote(info) {
+		if !ok || !info.IsResourceRequest || !creatingVerbs.Has(info.Verb) || longRunning(r, info) || b.remote(info) ||
+			b.requesters.name(r.Context()) == controllerRequesters {
 			next.ServeHTTP(w, r)
 			return
 		}
-		largest, release := b.largest(info), func() {}
-		body, err := b.read(w, r, info.Verb, largest)
+		largest := b.largest(info)
+		release, err := b.begin(r, largest)
 		if err == nil {
-			release, err = b.begin(r, body, largest)
+			defer release()
+			// Upstream's handlers return when the context ends, and their work goes on: with this one
+			// the write counts, here and in flow control, until its work ends, or upstream's timeout of 34 s.
+			r = r.WithContext(context.WithoutCancel(r.Context()))
+			err = b.check(w, r, info.Verb, largest)
 		}
 		if err != nil {
 			responsewriters.ErrorNegotiated(err, b.serializer, schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
 			return
-		}
-		defer release()
-		// Upstream's handlers return when the context ends, and their work goes on: with this one
-		// the write counts, here and in flow control, until its work ends, or upstream's timeout of 34 s.
-		r = r.WithContext(context.WithoutCancel(r.Context()))
-		if body != nil {
-			r.Body = io.NopCloser(bytes.NewReader(body))
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -96,67 +95,55 @@ func (b *bodyLimits) largest(info *request.RequestInfo) int64 {
 	return b.size
 }
 
-// read returns the body if its size is within the limit; nil, and nothing is read, for one
-// that is small.
-func (b *bodyLimits) read(w http.ResponseWriter, r *http.Request, verb string, limit int64) ([]byte, error) {
-	if verb != "patch" && bodyFormat(r) != formatYAML && r.ContentLength >= 0 && r.ContentLength <= smallBody {
-		return nil, nil
-	}
-	if r.ContentLength > limit {
-		return nil, tooLarge(limit)
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+// begin waits until the user's other writes leave room for this one. Call release when it was
+// handled.
+func (b *bodyLimits) begin(r *http.Request, largest int64) (release func(), err error) {
+	size, most := r.ContentLength, b.limits.WritesAtOnce.Value()
 	switch {
-	case int64(len(body)) >= limit && err != nil:
-		return nil, tooLarge(limit)
-	case err != nil:
-		return nil, errors.NewBadRequest("read the body: " + err.Error())
+	case size > largest:
+		return nil, tooLarge(largest)
+	case most == 0:
+		return func() {}, nil
+	case size < 0:
+		size = largest
+	case bodyFormat(r) == formatListPatch:
+		size = max(size, leastListPatch)
 	}
-	return body, nil
-}
-
-// begin waits until the user's other writes leave room for this one, and checks its body.
-// Call release when it was handled.
-func (b *bodyLimits) begin(r *http.Request, body []byte, largest int64) (release func(), err error) {
-	release = func() {}
-	name, most, format := b.requesters.name(r.Context()), b.limits.WritesAtOnce.Value(), bodyFormat(r)
-	if name == controllerRequesters {
-		return release, nil
-	}
-	if most > 0 {
-		ctx, cancel := context.WithTimeout(r.Context(), maxWriteWait)
-		defer cancel()
-		least := leastWrite
-		if format == formatListPatch {
-			least = leastListPatch
-		}
-		acquired, ok := b.writing.acquire(ctx, budget{name, most, int64(max(least, len(body)))})
-		if !ok {
-			return nil, errors.NewTooManyRequests("other writes of this user are being handled (limits.writesAtOnce of the server's configuration): try again later", int(maxWriteWait.Seconds()))
-		}
-		release = acquired
-	}
-	if err := b.check(body, format, largest); err != nil {
-		release()
-		return nil, err
+	ctx, cancel := context.WithTimeout(r.Context(), maxWriteWait)
+	defer cancel()
+	release, ok := b.writing.acquire(ctx, budget{b.requesters.name(ctx), most, max(size, leastWrite)})
+	if !ok {
+		return nil, errors.NewTooManyRequests("other writes of this user are being handled (limits.writesAtOnce of the server's configuration): try again later", int(maxWriteWait.Seconds()))
 	}
 	return release, nil
 }
 
-// check returns an error for a body that decodes to more than largest, or has too many entries.
-func (b *bodyLimits) check(body []byte, format bodyType, largest int64) error {
-	measured, err := measure(body, format)
-	switch most := b.limits.Entries; {
+// check reads the body, if it may be above a bound, and replaces it with what it has read.
+func (b *bodyLimits) check(w http.ResponseWriter, r *http.Request, verb string, largest int64) error {
+	format := bodyFormat(r)
+	if verb != "patch" && format != formatYAML && r.ContentLength >= 0 && r.ContentLength <= smallBody {
+		return nil
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largest))
+	if int64(len(body)) >= largest && err != nil {
+		return tooLarge(largest)
+	}
+	var measured bodyMeasure
+	if err == nil {
+		measured, err = measure(body, format)
+	}
+	switch most, inPatch := b.limits.Entries, b.limits.PatchEntries; {
 	case err != nil:
 		return errors.NewBadRequest("read the body: " + err.Error())
 	case int64(measured.size) > largest:
 		return tooLarge(largest)
 	case most > 0 && max(measured.maps, measured.lists) > most:
 		return tooManyEntries(max(measured.maps, measured.lists), most)
-	case format == formatListPatch && b.limits.PatchEntries > 0 && measured.lists > b.limits.PatchEntries:
+	case format == formatListPatch && inPatch > 0 && measured.lists > inPatch:
 		return errors.NewRequestEntityTooLargeError(fmt.Sprintf("the patch has a list of %d entries; at most %d are allowed "+
-			"(limits.patchEntries of the server's configuration): use a merge patch, an update, or several patches", measured.lists, b.limits.PatchEntries))
+			"(limits.patchEntries of the server's configuration): use a merge patch, an update, or several patches", measured.lists, inPatch))
 	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	return nil
 }
 
