@@ -102,6 +102,7 @@ func (b *bench) etcdArgs(dir string, ports theirPorts) []string {
 		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer,
 		"--initial-cluster=default=" + peer,
+		"--quota-backend-bytes=8589934592", // ours
 	}
 	if !b.fsync {
 		args = append(args, "--unsafe-no-fsync")

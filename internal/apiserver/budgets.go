@@ -51,6 +51,19 @@ func (b *budgets) acquire(ctx context.Context, of ...budget) (release func(), ok
 	return release, true
 }
 
+// try is acquire of one budget without waiting. release may be called once.
+func (b *budgets) try(of budget) (release func(), ok bool) {
+	used := b.begin(of)
+	if !used.TryAcquire(of.taken) {
+		b.end(of, used)
+		return nil, false
+	}
+	return func() {
+		used.Release(of.taken)
+		b.end(of, used)
+	}, true
+}
+
 func (b *budgets) begin(of budget) *usedBudget {
 	b.mu.Lock()
 	defer b.mu.Unlock()

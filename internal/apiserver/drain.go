@@ -8,12 +8,10 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
@@ -21,10 +19,6 @@ import (
 
 // errStopping is the cause with which the context of an ended request ends.
 var errStopping = errors.New("the server is stopping")
-
-// bodyTimeout bounds the time in which a client that was not authenticated sends the
-// rest of the body of a refused request. Then its connection is closed.
-const bodyTimeout = 2 * time.Second
 
 // drain ends the requests that are still in flight when the grace of a stop is over: those
 // without a response are answered with an error. Upstream waits for them until their own
@@ -64,14 +58,13 @@ func (d *drain) endAfterGrace(chain http.Handler) http.Handler {
 	})
 }
 
-// recordRequests wraps the innermost handler of the chain, which has authenticated its
-// requests and knows what they request. endAfterGrace needs both.
+// recordRequests wraps the innermost handler of the chain, which knows what its requests
+// request. endAfterGrace needs it.
 func (d *drain) recordRequests(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if answer, ok := r.Context().Value(responseKey{}).(*response); ok {
 			info, known := request.RequestInfoFrom(r.Context())
-			requester, authenticated := request.UserFrom(r.Context())
-			answer.record(known && longRunning(r, info), authenticated && requester.GetName() != user.Anonymous)
+			answer.record(known && longRunning(r, info))
 		}
 		handler.ServeHTTP(w, r)
 	})
@@ -85,23 +78,22 @@ type response struct {
 	inner   http.ResponseWriter
 	request *http.Request
 
-	mu            sync.Mutex
-	header        http.Header // until the status is written
-	written       bool        // the status was written, or the connection hijacked
-	replaced      bool        // drain has answered instead of the handler, whose writes are dropped
-	finished      bool
-	longRunning   bool
-	authenticated bool
+	mu          sync.Mutex
+	header      http.Header // until the status is written
+	written     bool        // the status was written, or the connection hijacked
+	replaced    bool        // drain has answered instead of the handler, whose writes are dropped
+	finished    bool
+	longRunning bool
 }
 
 // Unwrap implements [responsewriter.UserProvidedDecorator].
 func (r *response) Unwrap() http.ResponseWriter { return r.inner }
 
-// record records properties of the request that the handler chain has determined.
-func (r *response) record(longRunning, authenticated bool) {
+// record records a property of the request that the handler chain has determined.
+func (r *response) record(longRunning bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.longRunning, r.authenticated = longRunning, authenticated
+	r.longRunning = longRunning
 }
 
 // Header implements [http.ResponseWriter]. After the status was written, the header is
@@ -129,19 +121,9 @@ func (r *response) writeHeader(status int) {
 	if r.replaced || r.written {
 		return
 	}
-	r.copyHeader()
+	maps.Copy(r.inner.Header(), r.header)
 	r.written = status >= http.StatusOK || status == http.StatusSwitchingProtocols // not an informational status
 	r.inner.WriteHeader(status)
-}
-
-func (r *response) copyHeader() {
-	maps.Copy(r.inner.Header(), r.header)
-	if r.authenticated || r.request.ProtoMajor != 1 || r.request.ContentLength == 0 {
-		return
-	}
-	// net/http reads the rest of a small body before it sends the status, without a
-	// time limit. Only the connections of tests do not support deadlines.
-	_ = http.NewResponseController(r.inner).SetReadDeadline(time.Now().Add(bodyTimeout))
 }
 
 // Write implements [http.ResponseWriter].
@@ -188,7 +170,7 @@ func (r *response) finish() {
 	defer r.mu.Unlock()
 	r.finished = true
 	if !r.written && !r.replaced {
-		r.copyHeader() // net/http writes the status
+		maps.Copy(r.inner.Header(), r.header) // net/http writes the status
 	}
 }
 

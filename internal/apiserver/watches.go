@@ -3,7 +3,6 @@ package apiserver
 import (
 	"fmt"
 	"net/http"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,13 +19,11 @@ type watchLimit struct {
 	requesters requesters
 	most       int // 0 for no bound
 	serializer runtime.NegotiatedSerializer
-
-	mu   sync.Mutex
-	open map[string]int // by name of the requester
+	open       *budgets
 }
 
 func newWatchLimit(most int, requesters requesters, serializer runtime.NegotiatedSerializer) *watchLimit {
-	return &watchLimit{requesters: requesters, most: most, serializer: serializer, open: map[string]int{}}
+	return &watchLimit{requesters: requesters, most: most, serializer: serializer, open: newBudgets()}
 }
 
 // limit refuses the watches above the bound with 429.
@@ -42,31 +39,14 @@ func (l *watchLimit) limit(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if !l.begin(name) {
+		end, ok := l.open.try(budget{name, int64(l.most), 1})
+		if !ok {
 			err := errors.NewTooManyRequests(fmt.Sprintf("%q has %d open watches, the most that limits.watchesPerUser of the server's configuration allows: "+
 				"close watches that are not used, or raise the limit", name, l.most), watchRetry)
 			responsewriters.ErrorNegotiated(err, l.serializer, schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
 			return
 		}
-		defer l.end(name)
+		defer end()
 		next.ServeHTTP(w, r)
 	})
-}
-
-func (l *watchLimit) begin(name string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.open[name] >= l.most {
-		return false
-	}
-	l.open[name]++
-	return true
-}
-
-func (l *watchLimit) end(name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.open[name]--; l.open[name] == 0 {
-		delete(l.open, name)
-	}
 }
