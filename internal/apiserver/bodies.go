@@ -11,11 +11,12 @@ import (
 	"net/http"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
@@ -30,13 +31,6 @@ const (
 	leastWrite, leastListPatch = 64 << 10, 512 << 10
 	// maxWriteWait bounds the time that a write waits for others of its user.
 	maxWriteWait = 15 * time.Second
-)
-
-// reviews are the resources that answer a question and are not stored.
-var reviews = sets.New(
-	"selfsubjectaccessreviews.authorization.k8s.io", "localsubjectaccessreviews.authorization.k8s.io",
-	"subjectaccessreviews.authorization.k8s.io", "selfsubjectrulesreviews.authorization.k8s.io",
-	"tokenreviews.authentication.k8s.io", "selfsubjectreviews.authentication.k8s.io",
 )
 
 // bodyLimits refuses bodies that take long to handle, and bounds the writes of each user that
@@ -86,10 +80,11 @@ func (b *bodyLimits) limit(next http.Handler) http.Handler {
 	})
 }
 
-// largest returns the bound of the size of a body, in bytes.
+// largest returns the bound of the size of a body, in bytes. All types of the two groups answer
+// a question.
 func (b *bodyLimits) largest(info *request.RequestInfo) int64 {
 	review := b.limits.LargestReview.Value()
-	if review > 0 && reviews.Has(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}.String()) {
+	if review > 0 && (info.APIGroup == authorizationv1.GroupName || info.APIGroup == authenticationv1.GroupName) {
 		return min(b.size, review)
 	}
 	return b.size
