@@ -199,6 +199,9 @@ func (b *builder) newAggregator(c *configs, delegate genericapiserver.Delegation
 	restore := kube.LeaveOutCRDAPIServices(c.aggregator, string(b.bootstrap))
 	aggregator, err := controlplane.CreateAggregatorServer(c.aggregator.Complete(), delegate, extensions.Definitions(), false,
 		b.groupPriorities())
+	if err == nil {
+		err = kube.DropDiscovery(aggregator)
+	}
 	if err != nil {
 		return nil, openAPI, fmt.Errorf("create the aggregator: %w", err)
 	}

@@ -37,6 +37,9 @@ func buildResourceQuota(ctx context.Context, env *environment) (func(context.Con
 		return nil, "", err
 	}
 	monitors := env.newMonitors()
+	// The constructors of upstream's evaluators of pods and devices need informers. These types
+	// are not served, and the informers are not started.
+	neverStarted := informers.NewSharedInformerFactory(nil, 0)
 	configuration, err := quotainstall.NewQuotaConfigurationForControllers(servedListers(env), neverStarted)
 	if err != nil {
 		return nil, "", fmt.Errorf("make the quota evaluators: %w", err)
@@ -188,10 +191,6 @@ func namesAny(quota *corev1.ResourceQuota, types map[schema.GroupResource]bool) 
 	}
 	return false
 }
-
-// neverStarted has the informers that the constructors of upstream's evaluators of pods
-// and devices need. These types are not served, and the informers are not started.
-var neverStarted = informers.NewSharedInformerFactory(nil, 0)
 
 // servedListers returns the listers of the shared informers, and an empty lister for a
 // type that is not served: a quota on pods is accepted and shows 0 used.
