@@ -53,6 +53,7 @@ func Default() *ServerConfiguration {
 			MaxSpool: resource.MustParse("1Gi"),
 		},
 		Limits:  defaultLimits(),
+		Planes:  defaultPlanes(),
 		Logging: Logging{Format: "text"},
 	}
 }

@@ -39,6 +39,7 @@ type ServerConfiguration struct {
 	Backup                Backup                `json:"backup"`
 	Journal               Journal               `json:"journal"`
 	Limits                Limits                `json:"limits"`
+	Planes                Planes                `json:"planes"`
 	Logging               Logging               `json:"logging"`
 
 	// file is what it was loaded from; empty for the defaults.

@@ -37,6 +37,7 @@ func (c *ServerConfiguration) Validate() error {
 	c.validateServiceEndpoints(fail)
 	c.ServiceEndpointPolicy.validate(fail)
 	c.Limits.validate(fail)
+	c.validatePlanes(fail)
 	if mode, err := strconv.ParseUint(string(c.Kubeconfig.Mode), 8, 32); err != nil || mode > 0o777 {
 		fail("kubeconfig.mode", "%q is not a file mode; write octal digits in quotes, as \"0600\" or \"0640\"", c.Kubeconfig.Mode)
 	} else if mode&0o400 == 0 {

@@ -83,7 +83,7 @@ func (o *Options) extension() (appliance.Extension, error) {
 		errs = append(errs, errors.New("Options.Listener and Options.Listen exclude each other: Listen takes the address of the configuration"))
 	}
 	extension := appliance.Extension{
-		Listener: o.Listener, InProcess: o.Listener == nil && !o.Listen, Manifests: o.Manifests,
+		Listener: o.Listener, InProcess: o.Listener == nil && !o.Listen, Manifests: o.Manifests, WhileServing: o.WhileServing,
 		NewIdentity: o.NewIdentity, OwnsProcess: o.OwnsProcess,
 	}
 	extension.API.Groups, extension.API.Paths, extension.API.Handler = groups, o.Handlers, o.Middleware

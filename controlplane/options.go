@@ -67,6 +67,11 @@ type Options struct {
 	Authorizers []authorizer.Authorizer
 	// Controllers run while the control plane is ready.
 	Controllers []Controller
+	// WhileServing runs from the moment the API answers until the controllers have stopped. The
+	// start goes on, with the controllers, once it has called ready. A stop cancels ctx when
+	// the controllers have ended, and stops the API when it has returned. An error ends the
+	// control plane. nil for none.
+	WhileServing func(ctx context.Context, ready func()) error
 	// Manifests are applied before the control plane is ready: CRDs first, then the other
 	// objects in the order of the files. Files with other extensions than .yaml, .yml and
 	// .json are ignored. nil for none.

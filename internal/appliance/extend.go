@@ -24,6 +24,9 @@ type Extension struct {
 	InProcess bool
 	// Controllers run while the server is ready and, where servers share a store, leads.
 	Controllers []Controller
+	// WhileServing runs from the moment the API answers until the controllers have stopped. The
+	// start waits until it calls ready; nil for none.
+	WhileServing func(ctx context.Context, ready func()) error
 	// Manifests are applied before the server is ready; nil for none.
 	Manifests fs.FS
 	// NewIdentity makes the authorities and token keys that a used data directory lacks.

@@ -131,6 +131,11 @@ func (s *server) start(ctx context.Context) error {
 		return err
 	}
 	s.supervisor.Go(ctx, "revoked keys", s.identity.FollowRevoked)
+	if run := s.extension.WhileServing; run != nil {
+		if err := s.supervisor.Start(ctx, lifecycle.Part{Name: "program", Run: run}); err != nil {
+			return err
+		}
+	}
 	if s.controllers != nil {
 		if err := s.supervisor.Start(ctx, lifecycle.Part{Name: "controllers", Run: s.runControllers}); err != nil {
 			return err

@@ -1,0 +1,39 @@
+package config
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Planes are control planes beside the server's own, in its process and on its port.
+type Planes struct {
+	// Enabled serves the type ControlPlane, and each object of it at /clusters/NAME.
+	Enabled bool `json:"enabled"`
+	// SleepAfter is how long a control plane runs without requests.
+	SleepAfter Duration `json:"sleepAfter"`
+	// MaxAwake is the number of control planes that run at a time.
+	MaxAwake int `json:"maxAwake"`
+	// QuotaBackend is the largest size of the database of each.
+	QuotaBackend resource.Quantity `json:"quotaBackend"`
+}
+
+func defaultPlanes() Planes {
+	return Planes{SleepAfter: Duration{5 * time.Minute}, MaxAwake: 100, QuotaBackend: resource.MustParse("1Gi")}
+}
+
+func (c *ServerConfiguration) validatePlanes(fail func(path, format string, args ...any)) {
+	planes := c.Planes
+	if planes.Enabled && len(c.Etcd.External.Endpoints) > 0 {
+		fail("planes.enabled", "needs the embedded etcd: each control plane has its own in %s; unset etcd.external", "<dataDir>/planes")
+	}
+	if planes.SleepAfter.Duration < time.Second {
+		fail("planes.sleepAfter", "%s is too short; at least 1s", planes.SleepAfter)
+	}
+	if planes.MaxAwake < 1 {
+		fail("planes.maxAwake", "%d is out of range; at least 1", planes.MaxAwake)
+	}
+	if planes.QuotaBackend.Value() < minQuota {
+		fail("planes.quotaBackend", "%s is too small; at least 64Mi", planes.QuotaBackend.String())
+	}
+}

@@ -1,0 +1,303 @@
+package planes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+)
+
+// controller keeps the control planes of a manager as the ControlPlanes of the host describe
+// them.
+type controller struct {
+	*Manager
+	client dynamic.ResourceInterface
+	lister cache.GenericLister
+}
+
+// run is the controller of the host's program. It returns when ctx has ended and all control
+// planes have stopped.
+func (m *Manager) run(ctx context.Context, config *rest.Config) error {
+	if err := m.sweep(); err != nil {
+		return err
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make the client for ControlPlanes: %w", err)
+	}
+	informers := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
+	informer := informers.ForResource(Resource)
+	c := &controller{m, client.Resource(Resource), informer.Lister()}
+	enqueue := func(o any) {
+		if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(o); err == nil { // objects have names
+			m.queue.Add(name)
+		}
+	}
+	if _, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: enqueue, UpdateFunc: func(_, o any) { enqueue(o) }, DeleteFunc: enqueue,
+	}); err != nil {
+		return fmt.Errorf("follow the ControlPlanes: %w", err)
+	}
+	informers.Start(ctx.Done())
+	defer informers.Shutdown()
+	if !cache.WaitForCacheSync(ctx.Done(), informer.Informer().HasSynced) {
+		return nil // a stop
+	}
+	if err := c.adopt(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	m.running = ctx
+	m.mu.Unlock()
+	var work sync.WaitGroup
+	work.Go(func() { m.scan(ctx, c.delete) })
+	for range reconcilers {
+		work.Go(func() {
+			for c.next(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	m.queue.ShutDown()
+	work.Wait()
+	m.stop()
+	return nil
+}
+
+// reconcilers is the number of ControlPlanes that are made or deleted at a time.
+const reconcilers = 4
+
+// sweep removes what a former process has left half-made or half-removed.
+func (m *Manager) sweep() error {
+	entries, err := os.ReadDir(m.config.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read the directory of control planes: %w", err)
+	}
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), removedPrefix) || strings.HasPrefix(entry.Name(), copyPrefix) {
+			if err := os.RemoveAll(filepath.Join(m.config.Dir, entry.Name())); err != nil {
+				return fmt.Errorf("remove what a former process has left: %w", err)
+			}
+		}
+	}
+	return os.MkdirAll(m.config.Dir, 0o700)
+}
+
+// adopt makes the planes of all ControlPlanes known, before requests are served.
+func (c *controller) adopt() error {
+	list, err := c.lister.List(labels.Everything())
+	if err != nil {
+		return fmt.Errorf("list the ControlPlanes: %w", err)
+	}
+	for _, o := range list {
+		parsed, err := parse(o)
+		if err != nil {
+			return err
+		}
+		if parsed.DeletionTimestamp.IsZero() && parsed.Status.Phase != "" {
+			c.know(parsed)
+		}
+	}
+	return nil
+}
+
+// know makes the plane of a ControlPlane known, and gives it its spec.
+func (c *controller) know(o *object) *plane {
+	c.mu.Lock()
+	p := c.planes[o.Name]
+	if p == nil {
+		p = newPlane(c.Manager, o.Name)
+		p.made, p.size, p.lastUsed = o.Status.Made, o.Status.SizeBytes, o.Status.LastUsed.Time
+		if p.lastUsed.IsZero() {
+			p.lastUsed = o.CreationTimestamp.Time
+		}
+		c.planes[o.Name] = p
+	}
+	c.mu.Unlock()
+	p.mu.Lock()
+	p.spec = o.Spec
+	p.mu.Unlock()
+	return p
+}
+
+// next handles one ControlPlane of the queue. It returns false when the queue is shut.
+func (c *controller) next(ctx context.Context) bool {
+	name, shut := c.queue.Get()
+	if shut {
+		return false
+	}
+	defer c.queue.Done(name)
+	err := c.reconcile(ctx, name)
+	switch {
+	case err == nil:
+		c.queue.Forget(name)
+	case ctx.Err() == nil:
+		if !apierrors.IsConflict(err) {
+			c.config.Log.Warn("a control plane is not as its object says; it is tried again", "plane", name, "error", err)
+		}
+		c.queue.AddRateLimited(name)
+	}
+	return true
+}
+
+func parse(o runtime.Object) (*object, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return nil, fmt.Errorf("read a ControlPlane: %w", err)
+	}
+	parsed := &object{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, parsed); err != nil {
+		return nil, fmt.Errorf("read a ControlPlane: %w", err)
+	}
+	return parsed, nil
+}
+
+// reconcile makes, describes or removes the control plane of one object.
+func (c *controller) reconcile(ctx context.Context, name string) error {
+	found, err := c.lister.Get(name)
+	if apierrors.IsNotFound(err) {
+		return nil // it was removed before its finalizer
+	}
+	if err != nil {
+		return err
+	}
+	o, err := parse(found)
+	if err != nil {
+		return err
+	}
+	if !o.DeletionTimestamp.IsZero() {
+		return c.remove(ctx, o)
+	}
+	c.mu.Lock()
+	p := c.planes[name]
+	c.mu.Unlock()
+	if p == nil && o.Spec.From.ControlPlane != "" && !o.Status.Made {
+		if err := c.copy(ctx, o.Spec.From.ControlPlane, name); err != nil {
+			return errors.Join(err, c.writeStatus(ctx, o, Status{Phase: phaseFailed, Message: err.Error()}))
+		}
+		o.Status.Made = true
+	}
+	return c.writeStatus(ctx, o, c.know(o).status())
+}
+
+// status describes the plane.
+func (p *plane) status() Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := Status{Phase: phaseAsleep, Made: p.made, SizeBytes: p.size, LastUsed: metav1.Time{Time: p.lastUsed.Truncate(time.Second)}}
+	if host := p.manager.config.URL(); host != "" {
+		s.URL = host + prefix + p.name
+	}
+	switch {
+	case p.failure != nil:
+		s.Phase, s.Message = phaseFailed, p.failure.Error()
+	case p.state == awake || p.state == falling:
+		s.Phase = phaseAwake
+	}
+	return s
+}
+
+// writeStatus writes the status if it says something new.
+func (c *controller) writeStatus(ctx context.Context, o *object, status Status) error {
+	status.Made = status.Made || o.Status.Made
+	old := o.Status
+	old.LastUsed, status.LastUsed = metav1.Time{Time: old.LastUsed.UTC()}, metav1.Time{Time: status.LastUsed.UTC()}
+	if old == status {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": o.UID}, "status": status})
+	if err != nil {
+		return err
+	}
+	_, err = c.client.Patch(ctx, o.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// remove removes the control plane, and then lets its object go.
+func (c *controller) remove(ctx context.Context, o *object) error {
+	if !slices.Contains(o.Finalizers, finalizer) {
+		return nil
+	}
+	p := c.know(o)
+	if err := p.remove(ctx); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	delete(c.planes, o.Name)
+	c.mu.Unlock()
+	current, err := c.client.Get(ctx, o.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	current.SetFinalizers(slices.DeleteFunc(current.GetFinalizers(), func(f string) bool { return f == finalizer }))
+	_, err = c.client.Update(ctx, current, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// delete deletes a ControlPlane whose lifetime is over.
+func (c *controller) delete(ctx context.Context, name string) error {
+	err := c.client.Delete(ctx, name, metav1.DeleteOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// copyPrefix is that of directories that are being filled.
+const copyPrefix = ".copy-"
+
+// copied are the entries of a data directory that a copy needs. It makes authorities and keys
+// of service accounts of its own.
+var copied = []string{"version.json", "encryption", "etcd"}
+
+// copy fills the directory of a new control plane from that of another one, which it puts to
+// sleep first.
+func (c *controller) copy(ctx context.Context, from, to string) error {
+	source, err := c.plane(from)
+	if err != nil {
+		return fmt.Errorf("copy the control plane %s: %w", from, err)
+	}
+	release, err := source.hold(ctx)
+	if err != nil {
+		return fmt.Errorf("copy the control plane %s: %w", from, err)
+	}
+	defer release()
+	target := filepath.Join(c.config.Dir, copyPrefix+to)
+	if err := errors.Join(os.RemoveAll(target), os.MkdirAll(target, 0o700)); err != nil {
+		return err
+	}
+	for _, name := range copied {
+		if err := datadir.CopyTree(ctx, filepath.Join(source.dir(), name), filepath.Join(target, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("copy the control plane %s: %w", from, err)
+		}
+	}
+	return os.Rename(target, filepath.Join(c.config.Dir, to))
+}

@@ -1,0 +1,120 @@
+package planes
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+)
+
+// prefix is that of the paths of control planes.
+const prefix = "/clusters/"
+
+// infos reads what a request is about from its path.
+var infos = &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+
+// serve serves the requests to control planes, and passes the others to the host.
+func (m *Manager) serve(w http.ResponseWriter, r *http.Request) {
+	if !strings.HasPrefix(r.URL.Path, prefix) {
+		m.host.ServeHTTP(w, r)
+		return
+	}
+	name, inner, ok := split(r)
+	if !ok {
+		refuse(w, r, http.StatusNotFound, metav1.StatusReasonNotFound, "the path is not that of a control plane: "+prefix+"NAME/...")
+		return
+	}
+	p, err := m.plane(name)
+	if err == nil {
+		err = p.serve(w, inner)
+	}
+	if err != nil {
+		m.refuse(w, r, name, err)
+	}
+}
+
+// split returns the name of the control plane in the path, and the request that its server
+// gets. It returns false for a path without a name, or with an encoded one.
+func split(r *http.Request) (name string, inner *http.Request, ok bool) {
+	cut := func(path string) (string, string) {
+		name, rest, _ := strings.Cut(strings.TrimPrefix(path, prefix), "/")
+		return name, "/" + rest
+	}
+	name, path := cut(r.URL.Path)
+	raw := ""
+	if r.URL.RawPath != "" {
+		if !strings.HasPrefix(r.URL.RawPath, prefix) {
+			return "", nil, false
+		}
+		var encoded string
+		if encoded, raw = cut(r.URL.RawPath); encoded != name {
+			return "", nil, false
+		}
+	}
+	if len(content.IsDNS1123Label(name)) > 0 {
+		return "", nil, false
+	}
+	inner = r.WithContext(r.Context())
+	inner.URL = &url.URL{Path: path, RawPath: raw, RawQuery: r.URL.RawQuery, Host: r.URL.Host, Scheme: r.URL.Scheme}
+	inner.RequestURI = inner.URL.RequestURI()
+	return name, inner, true
+}
+
+// serve answers a request with the control plane's server, or returns why it cannot.
+func (p *plane) serve(w http.ResponseWriter, r *http.Request) error {
+	info, err := infos.NewRequestInfo(r)
+	if err == nil && info.Verb == "watch" && r.Method == http.MethodGet && r.Header.Get("Upgrade") == "" && !strings.Contains(r.URL.Path, "/watch/") {
+		return p.serveWatch(w, r)
+	}
+	handler, done, err := p.use(r.Context())
+	if err != nil {
+		return err
+	}
+	defer done()
+	handler.ServeHTTP(w, r)
+	return nil
+}
+
+// refuse answers a request that no server has answered.
+func (m *Manager) refuse(w http.ResponseWriter, r *http.Request, name string, err error) {
+	switch {
+	case errors.Is(err, context.Canceled) && r.Context().Err() != nil:
+		return // the client has gone
+	case errors.Is(err, errNotFound):
+		// Who may not see the ControlPlanes does not learn which there are.
+		if user, err := m.administrators.may(r, authorizationv1.ResourceAttributes{Verb: "get", Name: name}); err == nil && user != "" {
+			refuse(w, r, http.StatusNotFound, metav1.StatusReasonNotFound, "there is no control plane "+name+": kubectl get controlplanes lists them")
+			return
+		}
+		refuse(w, r, http.StatusForbidden, metav1.StatusReasonForbidden, "the control plane "+name+" does not exist, or you may not use it")
+	default:
+		w.Header().Set("Retry-After", "5")
+		refuse(w, r, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the control plane "+name+" is not available: "+err.Error())
+	}
+}
+
+// refuse answers with a Status.
+func refuse(w http.ResponseWriter, r *http.Request, code int32, reason metav1.StatusReason, message string) {
+	responsewriters.ErrorNegotiated(&refusal{metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}, scheme.Codecs.WithoutConversion(), schema.GroupVersion{}, w, r)
+}
+
+// refusal is an error with a status.
+type refusal struct{ status metav1.Status }
+
+// Error implements error.
+func (r *refusal) Error() string { return r.status.Message }
+
+// Status implements [apierrors.APIStatus].
+func (r *refusal) Status() metav1.Status { return r.status }
+

@@ -1,0 +1,28 @@
+package planes
+
+import (
+	"context"
+	"log/slog"
+)
+
+// warnings passes warnings and errors on: a host has many control planes, which start and stop
+// all the time.
+type warnings struct{ slog.Handler }
+
+// Enabled implements [slog.Handler].
+func (w warnings) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && w.Handler.Enabled(ctx, level)
+}
+
+// WithAttrs implements [slog.Handler].
+func (w warnings) WithAttrs(attributes []slog.Attr) slog.Handler {
+	return warnings{w.Handler.WithAttrs(attributes)}
+}
+
+// WithGroup implements [slog.Handler].
+func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handler.WithGroup(name)} }
+
+// warningsOf returns the log of a control plane.
+func warningsOf(log *slog.Logger, name string) *slog.Logger {
+	return slog.New(warnings{log.Handler()}).With("plane", name)
+}

@@ -1,0 +1,212 @@
+package planes
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/util/workqueue"
+
+	"kube-hyper-mini.io/kube-hyper-mini/config"
+	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
+)
+
+// startsAtOnce is the number of control planes that start at the same time. A start uses
+// about one processor.
+const startsAtOnce = 2
+
+// failureMemory is how long requests to a control plane that does not start get its error
+// before the next one tries again.
+const failureMemory = 5 * time.Second
+
+// Config configures a [Manager].
+type Config struct {
+	// Dir has a directory for each control plane.
+	Dir string
+	// Planes is the section of the configuration file. FeatureGates are those of the host:
+	// they are global to the process.
+	Planes       config.Planes
+	FeatureGates map[string]bool
+	// URL returns the URL of the host for clients.
+	URL func() string
+	Log *slog.Logger
+}
+
+// Manager runs the control planes of one host. It is safe for concurrent use.
+type Manager struct {
+	config         Config
+	host           http.Handler // of the host, set before it serves
+	administrators *administrators
+	starts         chan struct{} // a token for each start under way
+	queue          workqueue.TypedRateLimitingInterface[string]
+	work           sync.WaitGroup // starts and stops under way
+
+	mu      sync.Mutex
+	planes  map[string]*plane
+	running context.Context // of the controller; nil before and after it
+	awake   int             // control planes in memory
+	freed   chan struct{}   // closed when awake falls, or a request ends
+}
+
+// New returns a manager. It does nothing before its host runs.
+func New(config Config) *Manager {
+	m := &Manager{
+		config: config, starts: make(chan struct{}, startsAtOnce), planes: map[string]*plane{}, freed: make(chan struct{}),
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
+	}
+	m.administrators = newAdministrators(m)
+	return m
+}
+
+// Extend adds to the options of the host what serves and runs the control planes.
+func (m *Manager) Extend(o *controlplane.Options) {
+	o.Resources = append(o.Resources, resource())
+	o.Admission = append(o.Admission, controlplane.Admission{Name: "planes", Operations: []admission.Operation{admission.Create}, Mutate: addFinalizer})
+	o.Controllers = append(o.Controllers, controlplane.Controller{Name: "planes", Run: m.run})
+	inner := o.Middleware
+	o.Middleware = func(next http.Handler) http.Handler {
+		if inner != nil {
+			next = inner(next)
+		}
+		m.host = next
+		return http.HandlerFunc(m.serve)
+	}
+}
+
+// plane returns a control plane by its name.
+func (m *Manager) plane(name string) (*plane, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.running == nil {
+		return nil, errNotRunning
+	}
+	p := m.planes[name]
+	if p == nil {
+		return nil, errNotFound
+	}
+	return p, nil
+}
+
+var (
+	errNotRunning = errors.New("the server starts or stops: its control planes cannot be used now")
+	errNotFound   = errors.New("there is no such control plane")
+)
+
+// list returns all control planes.
+func (m *Manager) list() []*plane {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := make([]*plane, 0, len(m.planes))
+	for _, p := range m.planes {
+		list = append(list, p)
+	}
+	return list
+}
+
+// takeRoom waits until one more control plane may be in memory. It puts the one that was used
+// longest ago, and has no request, to sleep.
+func (m *Manager) takeRoom(ctx context.Context) error {
+	for {
+		m.mu.Lock()
+		if m.awake < m.config.Planes.MaxAwake {
+			m.awake++
+			m.mu.Unlock()
+			return nil
+		}
+		freed := m.freed
+		m.mu.Unlock()
+		if p := m.leastRecentlyUsed(); p != nil {
+			if p.sleep(ctx, 0) {
+				continue
+			}
+		}
+		select {
+		case <-freed:
+		case <-time.After(time.Second): // one may have become idle
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// leastRecentlyUsed returns the idle one that was used longest ago, or nil.
+func (m *Manager) leastRecentlyUsed() *plane {
+	var oldest *plane
+	var since time.Time
+	for _, p := range m.list() {
+		if used, idle := p.idleSince(); idle && (oldest == nil || used.Before(since)) {
+			oldest, since = p, used
+		}
+	}
+	return oldest
+}
+
+// giveRoom undoes takeRoom.
+func (m *Manager) giveRoom() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.awake--
+	m.wakeWaiting()
+}
+
+// wakeWaiting has takeRoom look again. m.mu is held.
+func (m *Manager) wakeWaiting() {
+	close(m.freed)
+	m.freed = make(chan struct{})
+}
+
+// begin calls f in a goroutine that the end of the controller waits for. It returns false if
+// the controller does not run.
+func (m *Manager) begin(f func(ctx context.Context)) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.running == nil {
+		return false
+	}
+	ctx := m.running
+	m.work.Go(func() { f(ctx) })
+	return true
+}
+
+// scan puts control planes to sleep that were not used for their time, and has those deleted
+// whose lifetime is over, until ctx ends.
+func (m *Manager) scan(ctx context.Context, remove func(ctx context.Context, name string) error) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		for _, p := range m.list() {
+			used, idle := p.idleSince()
+			spec := p.currentSpec()
+			if after := durationOf(spec.SleepAfter, m.config.Planes.SleepAfter.Duration); idle && time.Since(used) >= after {
+				m.begin(func(ctx context.Context) { p.sleep(ctx, after) })
+			}
+			if life := durationOf(spec.Lifetime, 0); life > 0 && time.Since(p.used()) >= life {
+				if err := remove(ctx, p.name); err != nil {
+					m.config.Log.Warn("deleting a control plane at the end of its lifetime failed; it is tried again", "plane", p.name, "error", err)
+				}
+			}
+		}
+	}
+}
+
+// stop stops all control planes and waits until they have stopped.
+func (m *Manager) stop() {
+	m.mu.Lock()
+	m.running = nil
+	m.mu.Unlock()
+	var stops sync.WaitGroup
+	for _, p := range m.list() {
+		stops.Go(p.shut)
+	}
+	stops.Wait()
+	m.work.Wait()
+}

@@ -1,0 +1,262 @@
+package planes
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// probesAtOnce is the number of watches that are checked at a time.
+	probesAtOnce = 32
+	// probeTimeout bounds the check of a watch. Upstream's watch cache sends a bookmark two
+	// seconds before the timeout of a watch (cacher.cacheWatcher.nextBookmarkTime).
+	probeTimeout = 4 * time.Second
+	// openTimeout bounds the time in which a woken control plane continues a watch.
+	openTimeout = 10 * time.Second
+)
+
+// isFalling reports whether the control plane stops.
+func (p *plane) isFalling() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.state == falling
+}
+
+// parkNew parks a new watch from the revision at which the control plane sleeps, if the
+// Content-Type of its answer is known from an earlier one. It sends the header.
+func (p *plane) parkNew(x *watcher) bool {
+	query := x.request.URL.Query()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	media := p.media[mediaKey(x.request)]
+	if p.state != asleep || p.revision == "" || media == "" || query.Get("resourceVersion") != p.revision || query.Get("sendInitialEvents") == "true" {
+		return false
+	}
+	x.media, x.format, x.upToDate = media, formatOf(media), p.revision
+	x.client.Header().Set("Content-Type", media)
+	x.client.WriteHeader(http.StatusOK)
+	x.flush()
+	p.watches[x] = struct{}{}
+	return true
+}
+
+// park ends a leg. It reports whether the watch waits for the next one.
+func (p *plane) park(x *watcher) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	x.active = false
+	p.serving.Done()
+	if len(p.media) < maxMedia && x.format != nil {
+		p.media[mediaKey(x.request)] = x.media
+	}
+	return p.state == falling && p.revision != "" && x.upToDate == p.revision
+}
+
+// leave forgets a watch.
+func (p *plane) leave(x *watcher) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.watches, x)
+	if x.active { // it ended before its next leg
+		x.active = false
+		close(x.opened)
+		p.serving.Done()
+	}
+}
+
+// resume continues the parked watches, and returns when the control plane has begun to serve
+// them: whatever is written from then on reaches them.
+func (p *plane) resume(ctx context.Context) {
+	p.mu.Lock()
+	handler := p.handler
+	var opened []*watcher
+	for x := range p.watches {
+		x.active, x.opened = true, make(chan struct{})
+		p.serving.Add(1)
+		x.next <- handler
+		opened = append(opened, x)
+	}
+	p.mu.Unlock()
+	timeout := time.NewTimer(openTimeout)
+	defer timeout.Stop()
+	for _, x := range opened {
+		select {
+		case <-x.opened:
+			continue
+		case <-timeout.C:
+			timeout.Reset(0)
+		case <-ctx.Done():
+		}
+		x.cancel() // its client asks again
+	}
+}
+
+// settle returns the revision of the store if every watch has had all events up to it and
+// nothing is written at the moment. Watches that cannot tell end with the sleep.
+func (p *plane) settle(ctx context.Context) (revision string, quiet bool) {
+	p.mu.Lock()
+	handler, server := p.handler, p.server
+	var watchers []*watcher
+	for x := range p.watches {
+		watchers = append(watchers, x)
+	}
+	p.mu.Unlock()
+	if server == nil {
+		return "", false
+	}
+	client := server.RESTConfig()
+	revision, err := currentRevision(ctx, client)
+	if err != nil {
+		return "", true // a server that does not answer sleeps without its watches
+	}
+	var behind atomic.Bool
+	var probes errgroup.Group
+	probes.SetLimit(probesAtOnce)
+	for _, x := range watchers {
+		probes.Go(func() error {
+			if !x.probe(ctx, handler, client, revision) {
+				behind.Store(true)
+			}
+			return nil
+		})
+	}
+	_ = probes.Wait() // they return no errors
+	after, err := currentRevision(ctx, client)
+	return revision, err == nil && after == revision && !behind.Load()
+}
+
+// probe checks with a second watch, from where the client is, that the client has all events up
+// to the revision. It returns false if it has not yet. A watch that cannot be checked is not up
+// to date, which ends it with the sleep.
+func (x *watcher) probe(ctx context.Context, handler http.Handler, client *rest.Config, revision string) bool {
+	version, sent := x.position()
+	switch {
+	case version == "" || x.ctx.Err() != nil:
+		return true
+	case !less(version, revision): // upstream sends no bookmark with the revision of the request
+		return x.confirm(revision, sent)
+	}
+	if err := refresh(ctx, client, x.request.URL.Path, revision); err != nil {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(x.ctx, probeTimeout)
+	defer cancel()
+	query := x.request.URL.Query()
+	query.Del("sendInitialEvents")
+	query.Del("resourceVersionMatch")
+	query.Set("resourceVersion", version)
+	query.Set("allowWatchBookmarks", "true")
+	query.Set("timeoutSeconds", "3")
+	answer := &probe{header: http.Header{}, format: x.format, ended: cancel}
+	handler.ServeHTTP(answer, withQuery(ctx, x.request, query))
+	switch {
+	case answer.event == nil || answer.code != http.StatusOK:
+		return true
+	case answer.kind != watch.Bookmark:
+		return false
+	case less(answer.version, revision):
+		return false
+	}
+	return x.bookmark(answer.event, revision, sent)
+}
+
+// less compares resourceVersions of one store.
+func less(a, b string) bool {
+	x, err := strconv.ParseUint(a, 10, 64)
+	y, err2 := strconv.ParseUint(b, 10, 64)
+	return err != nil || err2 != nil || x < y
+}
+
+// probe is the response to a watch of which only the first event is of interest.
+type probe struct {
+	header  http.Header
+	code    int
+	format  format
+	pending []byte
+	event   []byte
+	kind    watch.EventType
+	version string
+	ended   func()
+}
+
+// Header implements [http.ResponseWriter].
+func (p *probe) Header() http.Header { return p.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (p *probe) WriteHeader(code int) {
+	if p.code == 0 {
+		p.code = code
+	}
+}
+
+// Write implements [http.ResponseWriter].
+func (p *probe) Write(data []byte) (int, error) {
+	p.WriteHeader(http.StatusOK)
+	if p.event != nil || p.code != http.StatusOK {
+		return len(data), nil
+	}
+	p.pending = append(p.pending, data...)
+	event, _ := p.format.next(p.pending)
+	if event == nil {
+		return len(data), nil
+	}
+	var err error
+	if p.kind, p.version, err = p.format.read(event); err != nil {
+		return 0, err
+	}
+	p.event = event
+	p.ended()
+	return len(data), nil
+}
+
+// Flush implements [http.Flusher].
+func (p *probe) Flush() { p.WriteHeader(http.StatusOK) }
+
+// CloseNotify implements http.CloseNotifier, which upstream's wrappers of responses ask for.
+func (p *probe) CloseNotify() <-chan bool { return make(chan bool) }
+
+// currentRevision returns the revision of the store, as a resourceVersion.
+func currentRevision(ctx context.Context, client *rest.Config) (string, error) {
+	return listVersion(ctx, client, "/api/v1/namespaces", nil)
+}
+
+// refresh waits until the watch cache of the resource at the path has the revision.
+func refresh(ctx context.Context, client *rest.Config, path, revision string) error {
+	_, err := listVersion(ctx, client, path, url.Values{"resourceVersion": {revision}, "resourceVersionMatch": {"NotOlderThan"}})
+	return err
+}
+
+// listVersion lists no object, and returns the resourceVersion of the list.
+func listVersion(ctx context.Context, client *rest.Config, path string, query url.Values) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	clients, err := kubernetes.NewForConfig(client)
+	if err != nil {
+		return "", err
+	}
+	request := clients.Discovery().RESTClient().Get().AbsPath(path).Param("fieldSelector", "metadata.name=none.kube-hyper-mini.io")
+	for name, values := range query {
+		request = request.Param(name, values[0])
+	}
+	data, err := request.DoRaw(ctx)
+	if err != nil {
+		return "", fmt.Errorf("read the revision: %w", err)
+	}
+	var list metav1.PartialObjectMetadataList
+	if err := json.Unmarshal(data, &list); err != nil {
+		return "", fmt.Errorf("read the revision: %w", err)
+	}
+	return list.ResourceVersion, nil
+}

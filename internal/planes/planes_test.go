@@ -1,0 +1,187 @@
+package planes
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kube-hyper-mini.io/kube-hyper-mini/config"
+	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
+)
+
+// testHost is a host with its manager.
+type testHost struct {
+	*Manager
+	config  *rest.Config // of its administrator
+	objects dynamic.ResourceInterface
+}
+
+// newHost starts a host whose control planes sleep only when a test says so.
+func newHost(t *testing.T) *testHost {
+	t.Helper()
+	dir := t.TempDir()
+	cfg := config.Default()
+	cfg.Serving.Port = 0
+	cfg.Etcd.Embedded.Fsync = false
+	cfg.Planes.SleepAfter = config.Duration{Duration: time.Hour}
+	var host *controlplane.ControlPlane
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	manager := New(Config{Dir: filepath.Join(dir, "planes"), Planes: cfg.Planes, Log: log, URL: func() string { return host.URL() }})
+	options := controlplane.Options{Dir: filepath.Join(dir, "host"), Config: cfg, Listen: true, Log: log}
+	manager.Extend(&options)
+	host, err := controlplane.New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := host.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := host.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	admin, err := clientcmd.BuildConfigFromFlags("", host.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := dynamic.NewForConfig(admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &testHost{manager, admin, client.Resource(Resource)}
+}
+
+// create makes a ControlPlane and returns a client for it.
+func (h *testHost) create(t *testing.T, name string, spec map[string]any) kubernetes.Interface {
+	t.Helper()
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": Resource.GroupVersion().String(), "kind": "ControlPlane", "metadata": map[string]any{"name": name}, "spec": spec}}
+	if _, err := h.objects.Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.await(t, name, func(o *object) bool { return o.Status.Phase != "" })
+	return h.client(t, name)
+}
+
+// client returns a client of the host's administrator for a control plane.
+func (h *testHost) client(t *testing.T, name string) kubernetes.Interface {
+	t.Helper()
+	config := rest.CopyConfig(h.config)
+	config.Host += prefix + name
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// await waits until the ControlPlane satisfies the condition.
+func (h *testHost) await(t *testing.T, name string, condition func(*object) bool) *object {
+	t.Helper()
+	events, err := h.objects.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Stop()
+	for event := range events.ResultChan() {
+		o, err := parse(event.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if condition(o) {
+			return o
+		}
+	}
+	t.Fatal("the watch ended")
+	return nil
+}
+
+// sleepNow puts the control plane to sleep.
+func (h *testHost) sleepNow(t *testing.T, name string) {
+	t.Helper()
+	p, err := h.plane(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for !p.sleep(t.Context(), 0) {
+		if t.Context().Err() != nil {
+			t.Fatal("it does not fall asleep")
+		}
+	}
+}
+
+func configMap(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"test": "yes"}}}
+}
+
+func TestSleepAndWake(t *testing.T) {
+	h := newHost(t)
+	client := h.create(t, "acme", nil)
+	maps := client.CoreV1().ConfigMaps("default")
+	if _, err := maps.Create(t.Context(), configMap("one"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.await(t, "acme", func(o *object) bool { return o.Status.Phase == phaseAwake })
+	h.sleepNow(t, "acme")
+	o := h.await(t, "acme", func(o *object) bool { return o.Status.Phase == phaseAsleep })
+	if !o.Status.Made || o.Status.SizeBytes == 0 {
+		t.Errorf("status %+v", o.Status)
+	}
+	began := time.Now()
+	if _, err := maps.Get(t.Context(), "one", metav1.GetOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Log("woke in", time.Since(began), "size", o.Status.SizeBytes)
+}
+
+// TestWatchesSleep: an informer that is open through many sleeps gets each event once.
+func TestWatchesSleep(t *testing.T) {
+	h := newHost(t)
+	client := h.create(t, "acme", nil)
+	maps := client.CoreV1().ConfigMaps("default")
+	if _, err := maps.Create(t.Context(), configMap("one"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	list, err := maps.List(t.Context(), metav1.ListOptions{LabelSelector: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, err := maps.Watch(t.Context(), metav1.ListOptions{LabelSelector: "test", ResourceVersion: list.ResourceVersion, AllowWatchBookmarks: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Stop()
+	for i := range 10 {
+		h.sleepNow(t, "acme")
+		name := fmt.Sprintf("map-%d", i)
+		if _, err := maps.Create(t.Context(), configMap(name), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for event := range opened.ResultChan() {
+			if event.Type == watch.Bookmark {
+				t.Log("bookmark", event.Object.(*corev1.ConfigMap).ResourceVersion)
+				continue
+			}
+			if event.Type != watch.Added || event.Object.(*corev1.ConfigMap).Name != name {
+				t.Fatalf("event %s %v", event.Type, event.Object)
+			}
+			name = ""
+			break
+		}
+		if name != "" {
+			t.Fatalf("the watch has ended before the event of %s", name)
+		}
+	}
+}

@@ -1,0 +1,273 @@
+package planes
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// watcher is the watch of one client. While its control plane is awake, the watch is a request
+// to it, a leg. Between two legs it is parked: the connection to the client stays open, and
+// nothing of it is in the control plane.
+type watcher struct {
+	plane    *plane
+	request  *http.Request // to the control plane
+	client   http.ResponseWriter
+	ctx      context.Context
+	cancel   context.CancelFunc
+	deadline time.Time         // zero without one
+	next     chan http.Handler // of the next leg
+
+	// Guarded by plane.mu.
+	active bool          // it has a leg, or one is in next
+	opened chan struct{} // closed when the leg has its header, or has ended
+
+	mu       sync.Mutex
+	media    string // the Content-Type, once the header is sent
+	format   format
+	last     []byte // the event that was sent last
+	sent     int    // events
+	upToDate string // the revision up to which the client has all events
+}
+
+// maxMedia bounds the requests whose Content-Type is remembered.
+const maxMedia = 1024
+
+// mediaKey identifies watches whose answers have the same Content-Type.
+func mediaKey(r *http.Request) string { return r.URL.Path + " " + r.Header.Get("Accept") }
+
+// serveWatch serves a watch until the client or its timeout ends it. It returns an error if
+// nothing was sent.
+func (p *plane) serveWatch(w http.ResponseWriter, r *http.Request) error {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	x := &watcher{plane: p, request: r.WithContext(ctx), client: w, ctx: ctx, cancel: cancel, next: make(chan http.Handler, 1), opened: make(chan struct{})}
+	if seconds, err := strconv.ParseInt(r.URL.Query().Get("timeoutSeconds"), 10, 32); err == nil && seconds > 0 {
+		x.deadline = time.Now().Add(time.Duration(seconds) * time.Second)
+	}
+	defer p.leave(x)
+	if p.parkNew(x) {
+		return x.legs(nil)
+	}
+	handler, done, err := p.use(ctx)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.watches[x], x.active = struct{}{}, true
+	p.serving.Add(1)
+	p.mu.Unlock()
+	done()
+	return x.legs(handler)
+}
+
+// legs serves the legs of a watch, the first one with the handler; nil if it is parked.
+func (x *watcher) legs(handler http.Handler) error {
+	for first := handler != nil; ; first = false {
+		if handler != nil {
+			x.serveLeg(handler, first)
+			if !x.plane.park(x) {
+				return nil
+			}
+		}
+		var timeout <-chan time.Time
+		if !x.deadline.IsZero() {
+			timeout = time.After(time.Until(x.deadline))
+		}
+		select {
+		case handler = <-x.next:
+		case <-timeout:
+			return nil
+		case <-x.ctx.Done():
+			return nil
+		}
+	}
+}
+
+// serveLeg has the control plane serve the watch, from where the client is.
+func (x *watcher) serveLeg(handler http.Handler, first bool) {
+	l := &leg{watcher: x, header: http.Header{}, first: first}
+	defer l.open()
+	request := x.request
+	if !first {
+		query := request.URL.Query()
+		query.Del("sendInitialEvents")
+		query.Del("resourceVersionMatch")
+		query.Set("resourceVersion", x.upToDate)
+		if !x.deadline.IsZero() {
+			query.Set("timeoutSeconds", strconv.Itoa(max(int(time.Until(x.deadline).Seconds()), 1)))
+		}
+		request = withQuery(x.ctx, request, query)
+	}
+	handler.ServeHTTP(l, request)
+}
+
+// withQuery returns the request with another query.
+func withQuery(ctx context.Context, r *http.Request, query url.Values) *http.Request {
+	r = r.Clone(ctx)
+	r.URL.RawQuery = query.Encode()
+	r.RequestURI = r.URL.RequestURI()
+	return r
+}
+
+// leg is the response of a control plane to a watch. Only complete events reach the client.
+type leg struct {
+	*watcher
+	header  http.Header
+	first   bool
+	code    int
+	pending []byte
+	once    sync.Once
+}
+
+// Header implements [http.ResponseWriter].
+func (l *leg) Header() http.Header { return l.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (l *leg) WriteHeader(code int) {
+	if l.code != 0 {
+		return
+	}
+	l.code = code
+	if !l.first {
+		if code != http.StatusOK || l.header.Get("Content-Type") != l.media {
+			l.cancel() // the stream ends, and the client asks again
+		}
+		l.open()
+		return
+	}
+	for name, values := range l.header {
+		l.client.Header()[name] = values
+	}
+	l.mu.Lock()
+	if code == http.StatusOK {
+		l.media = l.header.Get("Content-Type")
+		l.format = formatOf(l.media)
+	}
+	l.mu.Unlock()
+	l.client.WriteHeader(code)
+	l.open()
+}
+
+// Write implements [http.ResponseWriter].
+func (l *leg) Write(data []byte) (int, error) {
+	l.WriteHeader(http.StatusOK)
+	switch {
+	case l.code != http.StatusOK && l.first, l.format == nil:
+		return l.client.Write(data)
+	case l.ctx.Err() != nil:
+		return 0, context.Cause(l.ctx)
+	case l.plane.isFalling(): // the client has all events, or asks again
+		return len(data), nil
+	}
+	l.pending = append(l.pending, data...)
+	for {
+		event, rest := l.format.next(l.pending)
+		if event == nil {
+			return len(data), nil
+		}
+		if err := l.send(event); err != nil {
+			return 0, err
+		}
+		l.pending = append(l.pending[:0], rest...)
+	}
+}
+
+// Flush implements [http.Flusher].
+func (l *leg) Flush() {
+	l.WriteHeader(http.StatusOK)
+	l.flush()
+}
+
+// CloseNotify implements http.CloseNotifier, which upstream's wrappers of responses ask for.
+func (l *leg) CloseNotify() <-chan bool { return make(chan bool) }
+
+// open says that the control plane's answer has begun.
+func (l *leg) open() {
+	l.once.Do(func() {
+		l.plane.mu.Lock()
+		opened := l.opened
+		l.plane.mu.Unlock()
+		close(opened)
+	})
+}
+
+// send sends an event to the client.
+func (x *watcher) send(event []byte) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.sendLocked(event)
+}
+
+func (x *watcher) sendLocked(event []byte) error {
+	if _, err := x.client.Write(event); err != nil {
+		return err
+	}
+	x.last = append(x.last[:0], event...)
+	x.sent++
+	return nil
+}
+
+func (x *watcher) flush() {
+	if flusher, ok := x.client.(http.Flusher); ok {
+		flusher.Flush()
+	}
+}
+
+// position returns the resourceVersion of what the client has last, and the number of events.
+// It returns "" if that is unknown.
+func (x *watcher) position() (version string, sent int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.format == nil {
+		return "", x.sent
+	}
+	if x.sent == 0 {
+		if x.upToDate != "" {
+			return x.upToDate, 0
+		}
+		if version := x.request.URL.Query().Get("resourceVersion"); version != "0" {
+			return version, 0
+		}
+		return "", 0
+	}
+	kind, version, err := x.format.read(x.last)
+	if err != nil || kind == watch.Error {
+		return "", x.sent
+	}
+	return version, x.sent
+}
+
+// confirm notes that the client has all events up to the revision, unless an event was sent
+// after the first sent ones.
+func (x *watcher) confirm(revision string, sent int) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.sent == sent {
+		x.upToDate = revision
+	}
+	return x.sent == sent
+}
+
+// bookmark tells the client and the watcher that the client has all events up to the revision,
+// unless an event was sent after the first sent ones.
+func (x *watcher) bookmark(event []byte, revision string, sent int) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.sent != sent {
+		return false
+	}
+	if x.request.URL.Query().Get("allowWatchBookmarks") == "true" {
+		if x.sendLocked(event) != nil {
+			return false
+		}
+		x.flush()
+	}
+	x.upToDate = revision
+	return true
+}
