@@ -117,4 +117,3 @@ func (r *refusal) Error() string { return r.status.Message }
 
 // Status implements [apierrors.APIStatus].
 func (r *refusal) Status() metav1.Status { return r.status }
-

@@ -1,0 +1,286 @@
+package planes
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// with returns a client of a control plane, or of the host if name is empty, with other
+// credentials.
+func (h *testHost) with(t *testing.T, name string, credentials func(*rest.Config)) kubernetes.Interface {
+	t.Helper()
+	config := rest.AnonymousClientConfig(h.config)
+	if name != "" {
+		config.Host += prefix + name
+	}
+	credentials(config)
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// whoAmI returns the user that the server sees, and "" if it refuses the credentials.
+func whoAmI(t *testing.T, client kubernetes.Interface) string {
+	t.Helper()
+	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	switch {
+	case apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err):
+		return ""
+	case err != nil:
+		t.Fatal(err)
+	}
+	return review.Status.UserInfo.Username
+}
+
+// token makes a token of the service account default.
+func token(t *testing.T, client kubernetes.Interface) func(*rest.Config) {
+	t.Helper()
+	request, err := client.CoreV1().ServiceAccounts("default").CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(c *rest.Config) { c.BearerToken = request.Status.Token }
+}
+
+// adminOf reads the certificate of a control plane's own administrator.
+func (h *testHost) adminOf(t *testing.T, name string) func(*rest.Config) {
+	t.Helper()
+	p, err := h.plane(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := map[string][]byte{}
+	for _, file := range []string{"admin.crt", "admin.key"} {
+		if data[file], err = os.ReadFile(filepath.Join(p.dir(), "pki", file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func(c *rest.Config) { c.CertData, c.KeyData = data["admin.crt"], data["admin.key"] }
+}
+
+// TestCredentialsOfOthers: a control plane accepts its own credentials and those of the host's
+// users who may administer it, and no others; the host accepts none of a control plane.
+func TestCredentialsOfOthers(t *testing.T) {
+	h := newHost(t)
+	own, err := kubernetes.NewForConfig(h.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	acme, beta := h.create(t, "acme", nil), h.create(t, "beta", nil)
+	for who, test := range map[string]struct {
+		credentials      func(*rest.Config)
+		host, acme, beta string
+	}{
+		"nobody":                   {func(*rest.Config) {}, "", "", ""},
+		"a token of acme":          {token(t, acme), "", "system:serviceaccount:default:default", ""},
+		"a token of beta":          {token(t, beta), "", "", "system:serviceaccount:default:default"},
+		"a token of the host":      {token(t, own), "system:serviceaccount:default:default", "", ""},
+		"acme's own administrator": {h.adminOf(t, "acme"), "", "admin", ""},
+		"the host's administrator": {func(c *rest.Config) {
+			c.CertData, c.KeyData, c.CertFile, c.KeyFile = h.config.CertData, h.config.KeyData, h.config.CertFile, h.config.KeyFile
+		}, "admin", "host:admin", "host:admin"},
+		"headers of a proxy": {func(c *rest.Config) {
+			c.Wrap(func(next http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(r *http.Request) (*http.Response, error) {
+					r.Header.Set("X-Remote-User", "admin")
+					r.Header.Set("X-Remote-Group", "system:masters")
+					return next.RoundTrip(r)
+				})
+			})
+		}, "", "", ""},
+	} {
+		for name, want := range map[string]string{"": test.host, "acme": test.acme, "beta": test.beta} {
+			if got := whoAmI(t, h.with(t, name, test.credentials)); got != want {
+				t.Errorf("%s is %q for %q, want %q", who, got, name, want)
+			}
+		}
+	}
+}
+
+// roundTripper is a function as a transport.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements [http.RoundTripper].
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestAdministrators: RBAC of the host says who administers a control plane.
+func TestAdministrators(t *testing.T) {
+	h := newHost(t)
+	own, err := kubernetes.NewForConfig(h.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.create(t, "acme", nil)
+	h.create(t, "beta", nil)
+	credentials := token(t, own)
+	rules := []rbacv1.PolicyRule{{APIGroups: []string{Resource.Group}, Resources: []string{"controlplanes/admin"}, Verbs: []string{"update"}, ResourceNames: []string{"acme"}}}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "acme"}, Rules: rules}
+	if _, err := own.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "acme"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "acme"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: "default"}},
+	}
+	if _, err := own.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	acme := h.with(t, "acme", credentials)
+	for whoAmI(t, acme) == "" { // until the host has seen the binding
+		if t.Context().Err() != nil {
+			t.Fatal("the binding has no effect")
+		}
+	}
+	if _, err := acme.CoreV1().Secrets("").List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Error(err)
+	}
+	if user := whoAmI(t, h.with(t, "beta", credentials)); user != "" {
+		t.Errorf("it is %s in another control plane", user)
+	}
+}
+
+// TestPaths: only /clusters/NAME/ leads to a control plane.
+func TestPaths(t *testing.T) {
+	h := newHost(t)
+	h.create(t, "acme", nil)
+	client, err := rest.HTTPClientFor(h.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]int{
+		"/clusters/acme":                                   http.StatusOK,
+		"/clusters/acme/api/v1/namespaces":                 http.StatusOK,
+		"/clusters/none/api":                               http.StatusNotFound,
+		"/clusters/":                                       http.StatusNotFound,
+		"/clusters//api":                                   http.StatusNotFound,
+		"/clusters/%61cme/api":                             http.StatusNotFound,
+		"/clusters/acme%2Fapi":                             http.StatusNotFound,
+		"/clusters/ACME/api":                               http.StatusNotFound,
+		"/clusters/../acme/api":                            http.StatusNotFound,
+		"/clusters/%2e%2e/api":                             http.StatusNotFound,
+		"/clusters/acme/../beta/api":                       http.StatusNotFound,
+		"/clusters/acme/%2e%2e/%2e%2e/api/v1/namespaces":   http.StatusNotFound,
+		"/clusters/acme/clusters/acme/api":                 http.StatusNotFound,
+		"/clusters/acme/api/v1/namespaces/kube-system%2Fx": http.StatusNotFound,
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.config.Host+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := answer.Body.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if answer.StatusCode != want {
+			t.Errorf("%s: %s, want %d", path, answer.Status, want)
+		}
+	}
+}
+
+// TestLifeOfAControlPlane: what is wrong is refused, a copy has the objects and credentials of
+// its own, and a deletion removes everything.
+func TestLifeOfAControlPlane(t *testing.T) {
+	h := newHost(t)
+	for message, test := range map[string]struct {
+		name string
+		spec map[string]any
+	}{
+		"part of the URL":        {"a.b", nil},
+		"spec.profile":           {"wrong", map[string]any{"profile": "all"}},
+		"spec.lifetime":          {"wrong", map[string]any{"lifetime": "soon"}},
+		"spec.from.controlPlane": {"wrong", map[string]any{"from": map[string]any{"controlPlane": "../x"}}},
+	} {
+		if err := h.tryCreate(t.Context(), test.name, test.spec); err == nil || !strings.Contains(err.Error(), message) {
+			t.Errorf("%s: %v", message, err)
+		}
+	}
+	acme := h.create(t, "acme", nil)
+	if _, err := acme.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("one"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	credentials := h.adminOf(t, "acme")
+	copied := h.create(t, "copy", map[string]any{"from": map[string]any{"controlPlane": "acme"}})
+	if _, err := copied.CoreV1().ConfigMaps("default").Get(t.Context(), "one", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+	if user := whoAmI(t, h.with(t, "copy", credentials)); user != "" {
+		t.Errorf("the administrator of the origin is %s in the copy", user)
+	}
+	h.create(t, "brief", map[string]any{"lifetime": "1s"})
+	for _, name := range []string{"copy", "brief"} {
+		if err := h.objects.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+		h.awaitGone(t, name)
+		if entries, err := filepath.Glob(filepath.Join(h.Manager.config.Dir, "*"+name)); err != nil || len(entries) > 0 {
+			t.Errorf("%v is left: %v", entries, err)
+		}
+	}
+	if _, err := copied.CoreV1().ConfigMaps("default").Get(t.Context(), "one", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the deleted control plane answers %v", err)
+	}
+}
+
+// awaitGone waits until the ControlPlane does not exist.
+func (h *testHost) awaitGone(t *testing.T, name string) {
+	t.Helper()
+	for {
+		_, err := h.objects.Get(t.Context(), name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestDamageOfOne: a control plane that does not start says why, and the others serve.
+func TestDamageOfOne(t *testing.T) {
+	h := newHost(t)
+	acme, beta := h.create(t, "acme", nil), h.create(t, "beta", nil)
+	for _, client := range []kubernetes.Interface{acme, beta} {
+		if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("one"), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.sleepNow(t, "acme")
+	dir := filepath.Join(h.Manager.config.Dir, "acme")
+	if err := os.Rename(dir, dir+".moved"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := acme.CoreV1().ConfigMaps("default").Get(context.Background(), "one", metav1.GetOptions{})
+	if err == nil || !strings.Contains(err.Error(), "is missing: put it back") {
+		t.Errorf("it answers %v", err)
+	}
+	h.await(t, "acme", func(o *object) bool { return o.Status.Phase == phaseFailed && o.Status.Message != "" })
+	if _, err := beta.CoreV1().ConfigMaps("default").Get(t.Context(), "one", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+	if err := os.Rename(dir+".moved", dir); err != nil {
+		t.Fatal(err)
+	}
+	for { // until the failure is forgotten
+		if _, err := acme.CoreV1().ConfigMaps("default").Get(t.Context(), "one", metav1.GetOptions{}); err == nil {
+			return
+		} else if !apierrors.IsServiceUnavailable(err) {
+			t.Fatal(err)
+		}
+	}
+}
