@@ -99,7 +99,9 @@ func (m *Manager) refuse(w http.ResponseWriter, r *http.Request, name string, er
 		}
 		refuse(w, r, http.StatusForbidden, metav1.StatusReasonForbidden, "the control plane "+name+" does not exist, or you may not use it")
 	default:
-		w.Header().Set("Retry-After", "5")
+		if errors.Is(err, errNotRunning) {
+			w.Header().Set("Retry-After", "1")
+		} // else clients would try again for long before they show the reason
 		refuse(w, r, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the control plane "+name+" is not available: "+err.Error())
 	}
 }

@@ -48,6 +48,13 @@ func whoAmI(t *testing.T, client kubernetes.Interface) string {
 // token makes a token of the service account default.
 func token(t *testing.T, client kubernetes.Interface) func(*rest.Config) {
 	t.Helper()
+	for { // until the controller has made the account
+		if _, err := client.CoreV1().ServiceAccounts("default").Get(t.Context(), "default", metav1.GetOptions{}); err == nil {
+			break
+		} else if !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+	}
 	request, err := client.CoreV1().ServiceAccounts("default").CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
