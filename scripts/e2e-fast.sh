@@ -32,6 +32,7 @@ set_of_tests() {
 .           TestStopWithOpenWatches              lifecycle
 .           TestStoreOfAnotherProfile            kubernetes
 .           TestEnvtestOfAKilledTest             envtest
+.           TestPlanes                           planes
 library     TestPrograms                         controlplane
 aggregation TestConfiguredEndpoints              aggregation, endpoints
 backup      TestRestore                          backup

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -24,6 +25,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/planes"
 )
 
 // requestTimeout bounds each request of a command.
@@ -34,13 +36,37 @@ const requestTimeout = 10 * time.Second
 type clientFlags struct {
 	configFlags
 	kubeconfig, context string
-	here                bool // new credentials are for this machine: they name its address
+	plane               string // of the server; empty for its own API
+	here                bool   // new credentials are for this machine: they name its address
 }
 
 // addClient adds the flags that select the server; usage is that of --kubeconfig.
 func (f *clientFlags) addClient(flags *pflag.FlagSet, usage string) {
 	f.addLocation(flags)
 	flags.Var(fileFlag(&f.kubeconfig), "kubeconfig", usage)
+	addPlane(flags, &f.plane)
+}
+
+func addPlane(flags *pflag.FlagSet, plane *string) {
+	flags.StringVar(plane, "plane", "", "a ControlPlane of the server (see help planes)")
+}
+
+// atPlane returns the kubeconfig for a control plane of the server; the same without a name.
+func atPlane(data []byte, plane string) ([]byte, error) {
+	if plane == "" {
+		return data, nil
+	}
+	if len(validation.IsDNS1123Label(plane)) > 0 {
+		return nil, usageError(fmt.Errorf("--plane: %q is not the name of a ControlPlane; kubectl get controlplanes lists them", plane))
+	}
+	loaded, err := clientcmd.Load(data)
+	if err != nil {
+		return nil, usageError(fmt.Errorf("read the kubeconfig: %w", err))
+	}
+	for _, cluster := range loaded.Clusters {
+		cluster.Server = planes.URL(cluster.Server, plane)
+	}
+	return clientcmd.Write(*loaded)
 }
 
 // addAdmin is addClient for requests of an administrator.
@@ -66,6 +92,15 @@ func (f *clientFlags) check() error {
 // read returns the kubeconfig that the flags select: the named one, or that of the local
 // server's administrator with the address for this machine.
 func (f *clientFlags) read(cmd *cobra.Command) ([]byte, error) {
+	data, err := f.readServer(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return atPlane(data, f.plane)
+}
+
+// readServer is read without the plane.
+func (f *clientFlags) readServer(cmd *cobra.Command) ([]byte, error) {
 	if f.kubeconfig == "" {
 		return readLocalKubeconfig(cmd, &f.configFlags)
 	}
@@ -150,6 +185,7 @@ func (f *clientFlags) connect(ctx context.Context, cmd *cobra.Command, server st
 		if named, _, err = kubeconfig.Server(cfg.Kubeconfig.Path); err != nil {
 			return nil, kubeconfig.Endpoint{}, err
 		}
+		named = planes.URL(named, f.plane)
 	}
 	return client, kubeconfig.Endpoint{Server: cmp.Or(server, named), CA: config.CAData}, nil
 }

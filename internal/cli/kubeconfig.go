@@ -22,6 +22,7 @@ import (
 type kubeconfigFlags struct {
 	configFlags
 	server, output string
+	plane          string
 	force          bool
 	merge, use     bool
 	context, into  string
@@ -42,7 +43,8 @@ not have that host, the kubeconfig names one that the certificate has
 --tls-san HOST.`,
 		Example: `  kube-hyper-mini kubeconfig -o admin.kubeconfig
   kube-hyper-mini kubeconfig --server https://127.0.0.1:32768 > admin.kubeconfig
-  kube-hyper-mini kubeconfig --merge --context mini --use`,
+  kube-hyper-mini kubeconfig --merge --context mini --use
+  kube-hyper-mini kubeconfig --plane acme --merge --context acme`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := flags.check(cmd); err != nil {
 				return usageError(err)
@@ -51,6 +53,7 @@ not have that host, the kubeconfig names one that the certificate has
 		},
 	}
 	flags.addLocation(cmd.Flags())
+	addPlane(cmd.Flags(), &flags.plane)
 	cmd.Flags().StringVar(&flags.server, "server", "", "URL of the server in the kubeconfig, if it differs from the one that the server has written; https://HOST:PORT")
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "file to write, with mode 0600, instead of printing")
 	cmd.Flags().BoolVar(&flags.force, "force", false, "replace the file of --output if there is one")
@@ -94,6 +97,9 @@ func (f *kubeconfigFlags) write(cmd *cobra.Command) error {
 	data, err := readAdminKubeconfig(cmd, &f.configFlags)
 	if err == nil && f.server != "" {
 		data, err = withServer(cmd, &f.configFlags, data, f.server)
+	}
+	if err == nil {
+		data, err = atPlane(data, f.plane)
 	}
 	if err != nil {
 		return err

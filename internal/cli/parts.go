@@ -10,6 +10,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/planes"
 )
 
 // partCommand completes a command that runs the control plane, or a part of it, in the
@@ -30,7 +31,11 @@ func partCommand(cmd *cobra.Command, flags *configFlags, part controlplane.Part)
 			return usageError(source.Locate(err))
 		}
 		options.Config = cfg
-		server, err := controlplane.New(options)
+		var server *controlplane.ControlPlane
+		if part == "" && cfg.Planes.Enabled {
+			planes.New(planes.Config{Host: cfg, URL: func() string { return server.URL() }, Log: options.Log}).Extend(&options)
+		}
+		server, err = controlplane.New(options)
 		if err != nil {
 			return usageError(source.Locate(err))
 		}

@@ -46,6 +46,7 @@ var layout = []layoutEntry{
 	{pattern: "journal", content: []string{"*"}},
 	{pattern: "archive", content: []string{"*"}}, // the journal's former name
 	{pattern: "restored-from.json"},
+	{pattern: "planes", content: []string{"*"}},
 	{pattern: "backups", content: []string{"*.tar.gz", "*.tar.gz.age", ".unfinished-*"}, backups: true},
 }
 

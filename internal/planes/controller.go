@@ -88,18 +88,18 @@ const reconcilers = 4
 
 // sweep removes what a former process has left half-made or half-removed.
 func (m *Manager) sweep() error {
-	entries, err := os.ReadDir(m.config.Dir)
+	entries, err := os.ReadDir(m.dir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read the directory of control planes: %w", err)
 	}
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), removedPrefix) || strings.HasPrefix(entry.Name(), copyPrefix) {
-			if err := os.RemoveAll(filepath.Join(m.config.Dir, entry.Name())); err != nil {
+			if err := os.RemoveAll(filepath.Join(m.dir(), entry.Name())); err != nil {
 				return fmt.Errorf("remove what a former process has left: %w", err)
 			}
 		}
 	}
-	return os.MkdirAll(m.config.Dir, 0o700)
+	return os.MkdirAll(m.dir(), 0o700)
 }
 
 // adopt makes the planes of all ControlPlanes known, before requests are served.
@@ -205,7 +205,7 @@ func (p *plane) status() Status {
 	defer p.mu.Unlock()
 	s := Status{Phase: phaseAsleep, Made: p.made, SizeBytes: p.size, LastUsed: metav1.Time{Time: p.lastUsed.Truncate(time.Second)}}
 	if host := p.manager.config.URL(); host != "" {
-		s.URL = host + prefix + p.name
+		s.URL = URL(host, p.name)
 	}
 	switch {
 	case p.failure != nil:
@@ -290,7 +290,7 @@ func (c *controller) copy(ctx context.Context, from, to string) error {
 		return fmt.Errorf("copy the control plane %s: %w", from, err)
 	}
 	defer release()
-	target := filepath.Join(c.config.Dir, copyPrefix+to)
+	target := filepath.Join(c.dir(), copyPrefix+to)
 	if err := errors.Join(os.RemoveAll(target), os.MkdirAll(target, 0o700)); err != nil {
 		return err
 	}
@@ -299,5 +299,5 @@ func (c *controller) copy(ctx context.Context, from, to string) error {
 			return fmt.Errorf("copy the control plane %s: %w", from, err)
 		}
 	}
-	return os.Rename(target, filepath.Join(c.config.Dir, to))
+	return os.Rename(target, filepath.Join(c.dir(), to))
 }

@@ -235,7 +235,7 @@ func TestLifeOfAControlPlane(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.awaitGone(t, name)
-		if entries, err := filepath.Glob(filepath.Join(h.Manager.config.Dir, "*"+name)); err != nil || len(entries) > 0 {
+		if entries, err := filepath.Glob(filepath.Join(h.dir(), "*"+name)); err != nil || len(entries) > 0 {
 			t.Errorf("%v is left: %v", entries, err)
 		}
 	}
@@ -268,7 +268,7 @@ func TestDamageOfOne(t *testing.T) {
 		}
 	}
 	h.sleepNow(t, "acme")
-	dir := filepath.Join(h.Manager.config.Dir, "acme")
+	dir := filepath.Join(h.dir(), "acme")
 	if err := os.Rename(dir, dir+".moved"); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,13 +27,10 @@ const failureMemory = 5 * time.Second
 
 // Config configures a [Manager].
 type Config struct {
-	// Dir has a directory for each control plane.
-	Dir string
-	// Planes is the section of the configuration file. FeatureGates are those of the host:
-	// they are global to the process.
-	Planes       config.Planes
-	FeatureGates map[string]bool
-	// URL returns the URL of the host for clients.
+	// Host is the configuration of the host, with its data directory. The control planes have
+	// its limits, and its feature gates, which are global to the process.
+	Host *config.ServerConfiguration
+	// URL returns the URL of the host for clients, once it is ready.
 	URL func() string
 	Log *slog.Logger
 }
@@ -77,6 +76,17 @@ func (m *Manager) Extend(o *controlplane.Options) {
 	}
 }
 
+// URL returns the URL of a control plane of the server; that of the server for an empty name.
+func URL(server, plane string) string {
+	if plane == "" {
+		return server
+	}
+	return strings.TrimSuffix(server, "/") + prefix + plane
+}
+
+// dir has a directory for each control plane.
+func (m *Manager) dir() string { return filepath.Join(m.config.Host.DataDir, "planes") }
+
 // plane returns a control plane by its name.
 func (m *Manager) plane(name string) (*plane, error) {
 	m.mu.Lock()
@@ -112,7 +122,7 @@ func (m *Manager) list() []*plane {
 func (m *Manager) takeRoom(ctx context.Context) error {
 	for {
 		m.mu.Lock()
-		if m.awake < m.config.Planes.MaxAwake {
+		if m.awake < m.config.Host.Planes.MaxAwake {
 			m.awake++
 			m.mu.Unlock()
 			return nil
@@ -186,7 +196,7 @@ func (m *Manager) scan(ctx context.Context, remove func(ctx context.Context, nam
 		for _, p := range m.list() {
 			used, idle := p.idleSince()
 			spec := p.currentSpec()
-			if after := durationOf(spec.SleepAfter, m.config.Planes.SleepAfter.Duration); idle && time.Since(used) >= after {
+			if after := durationOf(spec.SleepAfter, m.config.Host.Planes.SleepAfter.Duration); idle && time.Since(used) >= after {
 				m.begin(func(ctx context.Context) { p.sleep(ctx, after) })
 			}
 			if life := durationOf(spec.Lifetime, 0); life > 0 && time.Since(p.used()) >= life {

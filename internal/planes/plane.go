@@ -58,7 +58,7 @@ func newPlane(m *Manager, name string) *plane {
 }
 
 // dir is the data directory.
-func (p *plane) dir() string { return filepath.Join(p.manager.config.Dir, p.name) }
+func (p *plane) dir() string { return filepath.Join(p.manager.dir(), p.name) }
 
 // set changes the state. p.mu is held.
 func (p *plane) set(s state) {
@@ -186,8 +186,9 @@ func (p *plane) launch(ctx context.Context) (*controlplane.ControlPlane, error) 
 		return nil, fmt.Errorf("its directory %s is missing: put it back, or delete the ControlPlane", p.dir())
 	}
 	cfg := config.Default()
-	cfg.APIServer.FeatureGates = p.manager.config.FeatureGates
-	cfg.Etcd.Embedded.QuotaBackend = p.manager.config.Planes.QuotaBackend
+	host := p.manager.config.Host
+	cfg.APIServer.FeatureGates, cfg.Limits = host.APIServer.FeatureGates, host.Limits
+	cfg.Etcd.Embedded.QuotaBackend = host.Planes.QuotaBackend
 	if spec.Profile != "" {
 		cfg.APIs.Profile = spec.Profile
 	}
@@ -351,7 +352,7 @@ func (p *plane) remove(ctx context.Context) error {
 		x.cancel()
 	}
 	p.mu.Unlock()
-	removed := filepath.Join(p.manager.config.Dir, removedPrefix+p.name)
+	removed := filepath.Join(p.manager.dir(), removedPrefix+p.name)
 	if err := os.Rename(p.dir(), removed); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the control plane: %w", err)
 	}

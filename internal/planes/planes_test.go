@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -38,8 +37,9 @@ func newHost(t *testing.T) *testHost {
 	cfg.Planes.SleepAfter = config.Duration{Duration: time.Hour}
 	var host *controlplane.ControlPlane
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	manager := New(Config{Dir: filepath.Join(dir, "planes"), Planes: cfg.Planes, Log: log, URL: func() string { return host.URL() }})
-	options := controlplane.Options{Dir: filepath.Join(dir, "host"), Config: cfg, Listen: true, Log: log}
+	cfg.DataDir = dir
+	manager := New(Config{Host: cfg, Log: log, URL: func() string { return host.URL() }})
+	options := controlplane.Options{Config: cfg, Listen: true, Log: log}
 	manager.Extend(&options)
 	host, err := controlplane.New(options)
 	if err != nil {

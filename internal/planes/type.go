@@ -27,19 +27,19 @@ const finalizer = "kube-hyper-mini.io/data"
 // Spec is the spec of a ControlPlane. All fields are optional.
 type Spec struct {
 	// Profile is apis.profile of the configuration: generic or kubernetes.
-	Profile string `json:"profile,omitempty"`
+	Profile string `json:"profile,omitempty" description:"the types that it serves: generic (default), or kubernetes with pods, deployments and all others, as data"`
 	// SleepAfter is how long it runs without requests; empty for the host's planes.sleepAfter.
-	SleepAfter string `json:"sleepAfter,omitempty"`
+	SleepAfter string `json:"sleepAfter,omitempty" description:"how long it runs without requests, as 10s or 1h; the default is planes.sleepAfter of the server"`
 	// Lifetime is how long after its last use the ControlPlane is deleted; empty for never.
-	Lifetime string `json:"lifetime,omitempty"`
+	Lifetime string `json:"lifetime,omitempty" description:"how long after its last use it is deleted, as 10m or 7d; without it, never"`
 	// From is what a new control plane begins with; empty for nothing.
-	From From `json:"from,omitzero"`
+	From From `json:"from,omitzero" description:"what a new control plane begins with"`
 }
 
 // From names the origin of the objects of a new control plane.
 type From struct {
 	// ControlPlane is copied, without its authorities and keys of service accounts.
-	ControlPlane string `json:"controlPlane,omitempty"`
+	ControlPlane string `json:"controlPlane,omitempty" description:"the ControlPlane whose objects are copied; the copy has authorities and keys of its own"`
 }
 
 // Phases of a ControlPlane.
@@ -52,17 +52,17 @@ const (
 // Status is the status of a ControlPlane. It is written when the control plane is made, falls
 // asleep, wakes or fails.
 type Status struct {
-	Phase string `json:"phase,omitempty"`
+	Phase string `json:"phase,omitempty" description:"Asleep, Awake or Failed"`
 	// URL is the base of its API.
-	URL string `json:"url,omitempty"`
+	URL string `json:"url,omitempty" description:"the base URL of its API"`
 	// Made means that it has a directory with data.
-	Made bool `json:"made,omitempty"`
+	Made bool `json:"made,omitempty" description:"it has a directory with data"`
 	// SizeBytes is the size of the directory when it last went to sleep.
-	SizeBytes int64 `json:"sizeBytes,omitempty"`
+	SizeBytes int64 `json:"sizeBytes,omitempty" description:"the size of its directory when it last went to sleep"`
 	// LastUsed is the time of the last request before the status was written.
-	LastUsed metav1.Time `json:"lastUsed,omitzero"`
+	LastUsed metav1.Time `json:"lastUsed,omitzero" description:"the time of the last request before this status was written"`
 	// Message says why it has failed.
-	Message string `json:"message,omitempty"`
+	Message string `json:"message,omitempty" description:"why it has failed"`
 }
 
 // object is a ControlPlane.

@@ -13,6 +13,7 @@ import (
 //   k8s.io/client-go/tools/cache.WaitForNamedCacheSync#Unable
 //   k8s.io/client-go/tools/cache.WaitForNamedCacheSyncWithContext#Unable
 //   k8s.io/client-go/tools/cache.DefaultWatchErrorHandler#Failed
+//   k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch.typeConverterManager.Run#openapi
 //   k8s.io/kubernetes/pkg/controller/resourcequota.Controller.Sync#Timed
 //   k8s.io/kubernetes/pkg/controller/resourcequota.Controller.worker#processing
 //   k8s.io/kubernetes/pkg/controller/garbagecollector.GarbageCollector.Sync#waiting
@@ -80,6 +81,9 @@ var harmlessPrefixes = []string{
 var harmlessPairs = [][2]string{
 	// An aggregated server is down; the condition of its APIService reports it.
 	{`"Failed to watch"`, "the server is currently unable to handle the request"},
+	// A control plane of a process that goes on was stopped.
+	{`"Failed to watch"`, "context canceled"},
+	{`"Unhandled Error" err="failed to fetch openapi paths`, "the server is currently unable to handle the request"},
 	// The first start: the namespace is created at the same time, and the
 	// controller tries again.
 	{"", `namespaces \"kube-system\" not found`},
