@@ -80,6 +80,7 @@ type Member struct {
 	failure *etcdfiles.Failure
 	turn    chan struct{} // has an element while a snapshot is made or the database defragmented
 	local   localServer
+	streams streams
 }
 
 // New returns a member that does not run.
@@ -125,6 +126,7 @@ func (m *Member) Run(ctx context.Context, ready func()) error {
 	}
 	m.client = v3client.New(m.etcd.Server)
 	m.client.KV = etcdfiles.AfterElection(m.client.KV, m.WaitReady)
+	m.client.Watcher = m.NewWatcher()
 	if ctx.Err() != nil {
 		return errors.Join(context.Cause(ctx), m.close(context.WithoutCancel(ctx)))
 	}
@@ -228,7 +230,7 @@ func (m *Member) Client() *clientv3.Client { return m.client }
 // NewWatcher returns a watcher with a stream of its own, so that watches of different
 // resources do not block each other. The caller closes it.
 func (m *Member) NewWatcher() clientv3.Watcher {
-	return v3client.New(m.etcd.Server).Watcher
+	return m.streams.watcher(m.etcd.Server, m.client)
 }
 
 // Failed returns a channel that is closed when the member has failed for good: requests
@@ -253,6 +255,7 @@ func (m *Member) close(ctx context.Context) error {
 	go func() {
 		err := m.client.Close()
 		m.local.stop()
+		m.streams.wait()
 		m.etcd.Close()
 		if errors.Is(err, context.Canceled) {
 			err = nil // what a client without a connection returns
