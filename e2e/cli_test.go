@@ -13,31 +13,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-func TestCommandLineMistakes(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"serve"}, `did you mean "server"?`},
-		{[]string{"server", "--datadir", "x"}, "unknown flag: --datadir"},
-		{[]string{"server", "--port", "http"}, "--port"},
-		{[]string{"server", "extra"}, "takes no arguments"},
-		{[]string{"config", "validate"}, "FILE"},
-		{[]string{"config", "print", "--defaults", "--effective"}, "effective"},
-		{[]string{"status", "-o", "xml"}, "allowed: text, json"},
-		{[]string{"version", "-o", "xml"}, "allowed: text, json"},
-	} {
-		out := harness.Runs(t, harness.ExitUsage, c.args...)
-		harness.Contains(t, out, "error: ", c.want)
-		if n := strings.Count(strings.TrimSpace(out), "\n"); n != 0 {
-			t.Errorf("%v answers with %d lines, want one:\n%s", c.args, n+1, out)
-		}
-	}
-	harness.Contains(t, harness.Runs(t, harness.ExitOK), "server", "status", "kubeconfig")
-	harness.Contains(t, harness.Runs(t, harness.ExitOK, "server", "--help"), "--data-dir", "Exit codes")
-}
-
 func TestVersionCommand(t *testing.T) {
 	t.Parallel()
 	kubernetes := harness.KubernetesVersion(t)
@@ -49,33 +24,6 @@ func TestVersionCommand(t *testing.T) {
 	if versions["kubernetes"] != kubernetes || versions["server"] == "" || versions["etcd"] == "" || versions["go"] == "" {
 		t.Errorf("versions: %v", versions)
 	}
-}
-
-func TestCompletionCommand(t *testing.T) {
-	t.Parallel()
-	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		harness.Contains(t, harness.Runs(t, harness.ExitOK, "completion", shell), "kube-hyper-mini")
-	}
-	harness.Contains(t, harness.Runs(t, harness.ExitOK, "__complete", "conf"), "config")
-}
-
-func TestConfigCommands(t *testing.T) {
-	t.Parallel()
-	defaults := harness.Runs(t, harness.ExitOK, "config", "print", "--defaults")
-	file := filepath.Join(t.TempDir(), "defaults.yaml")
-	if err := os.WriteFile(file, []byte(defaults), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	harness.Contains(t, harness.Runs(t, harness.ExitOK, "config", "validate", file), "is valid")
-
-	file = harness.ConfigFile(t, "serving: {port: 7443}\nlogging: {verbosity: 1}\n")
-	dir := filepath.Join(t.TempDir(), "data")
-	effective := harness.Runs(t, harness.ExitOK, "config", "print", "--effective", "--config", file, "--data-dir", dir, "--port", "8443")
-	harness.Contains(t, effective, "port: 8443", "verbosity: 1", "dataDir: "+dir, "path: "+filepath.Join(dir, "admin.kubeconfig"))
-	if _, err := os.Stat(dir); !os.IsNotExist(err) {
-		t.Errorf("printing the configuration has made the data directory: %v", err)
-	}
-	harness.Contains(t, harness.Runs(t, harness.ExitUsage, "config", "validate", filepath.Join(t.TempDir(), "missing.yaml")), "missing.yaml")
 }
 
 // TestDefaultDataDirectory: where the data goes without a word about it.

@@ -28,13 +28,6 @@ metadata: {namespace: default, name: dead}
 spec: {targets: ["https://127.0.0.1:1"]}
 `
 
-const expiredBootstrapToken = `apiVersion: v1
-kind: Secret
-metadata: {namespace: kube-system, name: bootstrap-token-abcdef}
-type: bootstrap.kubernetes.io/token
-stringData: {token-id: abcdef, token-secret: 0123456789abcdef, expiration: "2020-01-01T00:00:00Z", usage-bootstrap-authentication: "true"}
-`
-
 const accountWithSecret = `apiVersion: v1
 kind: ServiceAccount
 metadata: {namespace: default, name: robot}
@@ -89,10 +82,6 @@ func TestDoctorOnRunningServer(t *testing.T) {
 	s.Kubectl("", "patch", "crd", k.crd(), "--type=json", "-p",
 		`[{"op":"replace","path":"/spec/versions/0/storage","value":false},{"op":"replace","path":"/spec/versions/0/served","value":false},{"op":"replace","path":"/spec/versions/1/storage","value":true}]`)
 	await("stored versions", k.crd()).remedy(t, s.Kubeconfig)
-	healthy()
-
-	s.Kubectl(expiredBootstrapToken, "create", "-f", "-")
-	await("tokens", "bootstrap-token-abcdef").remedy(t, s.Kubeconfig)
 	healthy()
 
 	s.Kubectl(accountWithSecret, "create", "-f", "-")

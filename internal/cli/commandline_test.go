@@ -26,6 +26,7 @@ func TestBadCommandLines(t *testing.T) {
 	}{
 		{[]string{"serve"}, `did you mean "server"?`},
 		{[]string{"server", "--datadir", "x"}, `unknown flag: --datadir; did you mean "--data-dir"?`},
+		{[]string{"server", "extra"}, "takes no arguments"},
 		{[]string{"server", "--nonsense"}, `unknown flag: --nonsense; see "kube-hyper-mini server --help"`},
 		{[]string{"server", "--port", "abc"}, `--port "abc" is not a whole number`},
 		{[]string{"server", "--port", "70000"}, "--port: 70000 is not a port"},
@@ -120,6 +121,9 @@ func TestInformationCommands(t *testing.T) {
 		{[]string{"__complete", "certs", "rotate", ""}, "front-proxy"},
 		{[]string{"__complete", "kubeconfig", "create", "--role", ""}, "view"},
 		{[]string{"version", "-o", "yaml"}, "kubernetes: "},
+		{[]string{}, "Available Commands"},
+		{[]string{"completion", "zsh"}, "kube-hyper-mini"},
+		{[]string{"config", "print", "--data-dir", "/nowhere", "--port", "8443"}, "dataDir: /nowhere\n"},
 		{[]string{"config", "print", "--defaults"}, "# The directory for all data, keys and certificates."},
 		{[]string{"config", "print", "--defaults", "--effective=false"}, "# The directory for all data, keys and certificates."},
 		{[]string{"config", "print", "--defaults", "-o", "json"}, `"quotaBackend": "8Gi"`},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -49,45 +48,27 @@ func (s *server) storedVersions(ctx context.Context, add func(Finding)) error {
 	})
 }
 
-// maxTokens bounds the secrets of each type that are checked: the server reviews each
-// token in a request of its own.
+// maxTokens bounds the secrets that are checked: the server reviews each token in a request
+// of its own.
 const maxTokens = 200
 
-// tokens reports token secrets that the server does not accept, and bootstrap tokens
-// that have expired.
+// tokens reports token secrets that the server does not accept.
 func (s *server) tokens(ctx context.Context, add func(Finding)) error {
-	for _, kind := range []corev1.SecretType{corev1.SecretTypeServiceAccountToken, corev1.SecretTypeBootstrapToken} {
-		list, err := s.client.CoreV1().Secrets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
-			FieldSelector: fields.OneTermEqualSelector("type", string(kind)).String(), Limit: maxTokens,
-		})
-		if err != nil {
-			return fmt.Errorf("list token secrets: %w", err)
+	list, err := s.client.CoreV1().Secrets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("type", string(corev1.SecretTypeServiceAccountToken)).String(), Limit: maxTokens,
+	})
+	if err != nil {
+		return fmt.Errorf("list token secrets: %w", err)
+	}
+	for _, secret := range list.Items {
+		if err := s.tokenSecret(ctx, add, secret); err != nil {
+			return err
 		}
-		for _, secret := range list.Items {
-			if kind == corev1.SecretTypeBootstrapToken {
-				s.bootstrapToken(add, secret)
-			} else if err := s.tokenSecret(ctx, add, secret); err != nil {
-				return err
-			}
-		}
-		if list.Continue != "" {
-			s.skip("tokens", "there are more than %d secrets of the type %s: the others were not checked", len(list.Items), kind)
-		}
+	}
+	if list.Continue != "" {
+		s.skip("tokens", "there are more than %d secrets with tokens: the others were not checked", len(list.Items))
 	}
 	return nil
-}
-
-func (s *server) bootstrapToken(add func(Finding), secret corev1.Secret) {
-	end, err := time.Parse(time.RFC3339, string(secret.Data["expiration"]))
-	if err != nil || s.now().Before(end) { // without an expiration it does not expire
-		return
-	}
-	object := "Secret " + secret.Namespace + "/" + secret.Name
-	add(Finding{
-		Severity: Risk, Object: object, Problem: "this bootstrap token expired at " + end.Local().Format(time.DateTime),
-		Remedy:   "delete it; the token-cleaner-controller does so by itself (controllerManager.controllers)",
-		Commands: []string{fmt.Sprintf("kubectl delete secret -n %s %s", secret.Namespace, secret.Name)},
-	})
 }
 
 // tokenSecret has the server review the token of a secret.

@@ -1,6 +1,9 @@
 package kubectl
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestHint: errors about workloads name the profile that has them, other errors do not.
 func TestHint(t *testing.T) {
@@ -16,6 +19,15 @@ func TestHint(t *testing.T) {
 		}
 		if got := (Connection{}).hint(message); got != "" {
 			t.Errorf("of a server with the profile kubernetes, or another: %s", got)
+		}
+	}
+	local := Connection{Address: Address{Local: "https://127.0.0.1:6443"}, Start: "kube-hyper-mini server"}
+	for message, hinted := range map[string]bool{
+		"The connection to the server 127.0.0.1:6443 was refused - did you specify the right host or port?": true,
+		"The connection to the server 127.0.0.1:6444 was refused - did you specify the right host or port?": false,
+	} {
+		if got := strings.Contains(local.hint(message), "Start it with kube-hyper-mini server"); got != hinted {
+			t.Errorf("%t, want %t: %s", got, hinted, message)
 		}
 	}
 }

@@ -1,3 +1,3 @@
-// Package kubectl runs upstream's kubectl in this process. Its `cluster-info` answers on a
-// server without Services too.
+// Package kubectl runs upstream's kubectl in this process, and says more about errors of a
+// server that is stopped or has no workloads.
 package kubectl

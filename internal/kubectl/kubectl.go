@@ -43,7 +43,6 @@ func Run(args []string, streams Streams, connection Connection) int {
 		options := options(args, streams)
 		connection.apply(options.ConfigFlags)
 		command := cmd.NewDefaultKubectlCommandWithArgs(options)
-		cmdutil.CheckErr(answerClusterInfo(command, options.ConfigFlags))
 		prepare := command.PersistentPreRunE
 		command.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
 			return errors.Join(prepare(cmd, args), upstream.KeepDiscovery(options.ConfigFlags))
