@@ -10,7 +10,7 @@ set_of_tests() {
 	cat <<'TESTS'
 .           TestTour                             cli, appliance, lifecycle, apiserver, crds, controllers
 .           TestBadConfiguration                 config
-.           TestCommandLineMistakes              cli
+.           TestDefaultDataDirectory             cli
 .           TestStatusCommand                    admin
 .           TestDoctorText                       doctor
 .           TestRunEndsWithItsOwner              testplane
