@@ -31,6 +31,9 @@
 // those that the libraries of Kubernetes and etcd count for the process.
 // apiserver_storage_size_bytes has a label for each embedded etcd.
 //
+// Each control plane after the first takes about 23 MB of anonymous memory. The smallest program
+// has 117 MB, stripped (-ldflags "-s -w").
+//
 // # Compatibility
 //
 // The module is v0: a minor release may change what this package and [config] export, and its

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	_ "kube-hyper-mini.io/kube-hyper-mini/controlplane/s3" // journals in buckets
 	"kube-hyper-mini.io/kube-hyper-mini/internal/memory"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
 )

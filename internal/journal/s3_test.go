@@ -20,6 +20,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/journal/s3"
 )
 
 // bucket is an S3 server with one bucket, as much of it as the journal uses. It has object
@@ -46,11 +48,11 @@ func startBucket(t *testing.T) *bucket {
 // store returns the store of the bucket.
 func (b *bucket) store(t *testing.T, credentialsFile string) Store {
 	t.Helper()
-	store, err := Location{URL: "s3://journal/mini", Endpoint: b.URL, Region: "us-east-1", CredentialsFile: credentialsFile}.Open()
+	store, err := s3.New(s3.Location{URL: "s3://journal/mini", Endpoint: b.URL, Region: "us-east-1", CredentialsFile: credentialsFile}, fetchers)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return store
+	return bounded{store}
 }
 
 // s3Problem is the body of a refusal.
@@ -330,7 +332,7 @@ func TestInstanceMetadata(t *testing.T) {
 		t.Setenv(name, "")
 	}
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", filepath.Join(t.TempDir(), "none"))
-	t.Setenv(metadataEndpoint, metadata.URL)
+	t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", metadata.URL)
 	b := startBucket(t)
 	b.user, b.token = "role", "temporary"
 	store := b.store(t, "")

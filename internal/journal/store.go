@@ -18,11 +18,11 @@ import (
 )
 
 // ErrExists means that an object was not created because its name is taken.
-var ErrExists = errors.New("the object exists")
+var ErrExists = fs.ErrExist
 
-// Object is an entry of a listing.
-type Object struct {
-	// Name is relative to the destination, with slashes.
+// Object is an entry of a listing. Name is relative to the destination, with slashes. It is an
+// alias, so that package s3 need not import this one.
+type Object = struct {
 	Name      string
 	SizeBytes int64
 }
@@ -61,11 +61,18 @@ type Location struct {
 	Endpoint, Region, CredentialsFile string
 }
 
+// OpenBucket opens s3://BUCKET[/PREFIX] for so many concurrent readers. A program that has
+// journals in buckets sets it at its start.
+var OpenBucket func(l Location, readers int) (Store, error)
+
 // Open returns the store at the location. It does not reach it.
 func (l Location) Open() (Store, error) {
 	switch scheme, _, isURL := strings.Cut(l.URL, "://"); {
+	case scheme == "s3" && isURL && OpenBucket == nil:
+		return nil, fmt.Errorf("open the journal %s: this program has no client of S3: import kube-hyper-mini.io/kube-hyper-mini/controlplane/s3", l.URL)
 	case scheme == "s3" && isURL:
-		return newS3(l)
+		bucket, err := OpenBucket(l, fetchers)
+		return bounded{bucket}, err
 	case isURL:
 		return nil, fmt.Errorf("%q is not a destination of a journal: write a directory or s3://BUCKET/PREFIX", l.URL)
 	}
@@ -91,6 +98,37 @@ func within(ctx context.Context, store Store, operation string, limit time.Durat
 	limit += time.Duration(bytes/leastRate) * time.Second
 	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s does not answer: %s took more than %s", store, operation,
 		limit))
+}
+
+// bounded bounds the operations of a store.
+type bounded struct{ Store }
+
+// Create implements [Store].
+func (b bounded) Create(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
+	ctx, cancel := within(ctx, b, "writing "+name, operationLimit, size)
+	defer cancel()
+	return b.Store.Create(ctx, name, body, size)
+}
+
+// List implements [Store].
+func (b bounded) List(ctx context.Context, prefix, after string) ([]Object, error) {
+	ctx, cancel := within(ctx, b, "listing "+prefix, listLimit, 0)
+	defer cancel()
+	return b.Store.List(ctx, prefix, after)
+}
+
+// Folders implements [Store].
+func (b bounded) Folders(ctx context.Context, prefix string) ([]string, error) {
+	ctx, cancel := within(ctx, b, "listing "+prefix, listLimit, 0)
+	defer cancel()
+	return b.Store.Folders(ctx, prefix)
+}
+
+// Remove implements [Store].
+func (b bounded) Remove(ctx context.Context, name string) error {
+	ctx, cancel := within(ctx, b, "removing "+name, operationLimit, 0)
+	defer cancel()
+	return b.Store.Remove(ctx, name)
 }
 
 // caused returns the error of an operation, or why its context has ended.

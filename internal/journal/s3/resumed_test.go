@@ -1,4 +1,4 @@
-package journal
+package s3
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package journal
+package s3
 
 import (
 	"context"
@@ -17,8 +17,22 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// S3 stores objects in a bucket. Objects are created with If-None-Match.
-type S3 struct {
+// Object is an entry of a listing: a name relative to the destination, and a size.
+type Object = struct {
+	Name      string
+	SizeBytes int64
+}
+
+// Location is where a store is, see [config.Journal].
+type Location struct {
+	// URL is s3://BUCKET[/PREFIX].
+	URL string
+	// Endpoint, Region and CredentialsFile may be empty.
+	Endpoint, Region, CredentialsFile string
+}
+
+// Store stores objects in a bucket. Objects are created with If-None-Match.
+type Store struct {
 	client      *minio.Client
 	credentials *credentials.Credentials
 	bucket      string
@@ -33,15 +47,15 @@ const (
 	// ones, in parts, without the condition that their name is new.
 	maxPut   = 5 << 30
 	partSize = 64 << 20
-	// s3Retries is how often the client sends a request. The writer repeats the
+	// retries is how often the client sends a request. The writer repeats the
 	// operation, which a restore does not.
-	s3Retries = 5
-	// s3Timeout bounds the time until the header of an answer.
-	s3Timeout = 30 * time.Second
+	retries = 5
+	// timeout bounds the time until the header of an answer.
+	timeout = 30 * time.Second
 )
 
-// newS3 returns the store at s3://BUCKET[/PREFIX]. It does not reach it.
-func newS3(l Location) (*S3, error) {
+// New returns the store at the location for so many concurrent readers. It does not reach it.
+func New(l Location, readers int) (*Store, error) {
 	target, err := url.Parse(l.URL)
 	if err != nil || target.Host == "" || target.RawQuery != "" || target.User != nil {
 		return nil, fmt.Errorf("%q is not a destination in S3: write s3://BUCKET or s3://BUCKET/PREFIX", l.URL)
@@ -59,11 +73,11 @@ func newS3(l Location) (*S3, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", endpoint, err)
 	}
-	transport.ResponseHeaderTimeout = s3Timeout
-	transport.MaxIdleConnsPerHost = fetchers
-	from := s3Credentials(l.CredentialsFile)
+	transport.ResponseHeaderTimeout = timeout
+	transport.MaxIdleConnsPerHost = readers
+	from := credentialsFrom(l.CredentialsFile)
 	client, err := minio.New(server.Host, &minio.Options{
-		Creds: from, Secure: server.Scheme == "https", Region: l.Region, Transport: transport, MaxRetries: s3Retries,
+		Creds: from, Secure: server.Scheme == "https", Region: l.Region, Transport: transport, MaxRetries: retries,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", endpoint, err)
@@ -72,17 +86,17 @@ func newS3(l Location) (*S3, error) {
 	if prefix != "" {
 		prefix += "/"
 	}
-	return &S3{client: client, credentials: from, bucket: target.Host, prefix: prefix,
-		url: strings.TrimSuffix(bucketScheme+target.Host+"/"+prefix, "/")}, nil
+	return &Store{client: client, credentials: from, bucket: target.Host, prefix: prefix,
+		url: strings.TrimSuffix("s3://"+target.Host+"/"+prefix, "/")}, nil
 }
 
 // metadataEndpoint names the service with the metadata of the instance, as in the AWS
 // tools.
 const metadataEndpoint = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
 
-// s3Credentials reads the file, if there is one, or else the environment, the
+// credentialsFrom reads the file, if there is one, or else the environment, the
 // user's file of the AWS tools, and the metadata of the instance or the container.
-func s3Credentials(file string) *credentials.Credentials {
+func credentialsFrom(file string) *credentials.Credentials {
 	if file != "" {
 		return credentials.New(&credentials.FileAWSCredentials{Filename: file})
 	}
@@ -101,11 +115,11 @@ func chained(metadata credentials.Provider) *credentials.Credentials {
 		&credentials.FileAWSCredentials{}, metadata})
 }
 
-// String implements [Store].
-func (s *S3) String() string { return s.url }
+// String is that of a journal's store.
+func (s *Store) String() string { return s.url }
 
 // failed describes an error of the client.
-func (s *S3) failed(ctx context.Context, operation, name string, err error) error {
+func (s *Store) failed(ctx context.Context, operation, name string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -130,23 +144,21 @@ func (s *S3) failed(ctx context.Context, operation, name string, err error) erro
 	return fmt.Errorf("%s %s/%s: %w%s", operation, s.url, name, err, advice)
 }
 
-// Create implements [Store].
-func (s *S3) Create(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
-	ctx, cancel := within(ctx, s, "writing "+name, operationLimit, size)
-	defer cancel()
+// Create is that of a journal's store.
+func (s *Store) Create(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
 	// Buckets with object lock refuse objects without a sum.
 	options := minio.PutObjectOptions{PartSize: partSize, NumThreads: 1, DisableMultipart: size <= maxPut,
 		SendContentMd5: true, ContentType: "application/octet-stream"}
 	options.SetMatchETagExcept("*")
 	if size > maxPut {
 		if _, err := s.client.StatObject(ctx, s.bucket, s.prefix+name, minio.StatObjectOptions{}); err == nil {
-			return ErrExists
+			return fs.ErrExist
 		}
 	}
 	info, err := s.client.PutObject(ctx, s.bucket, s.prefix+name, body, size, options)
 	if err != nil {
 		if s.isTaken(ctx, name, minio.ToErrorResponse(err)) {
-			return ErrExists
+			return fs.ErrExist
 		}
 		return s.failed(ctx, "write", name, err)
 	}
@@ -158,7 +170,7 @@ func (s *S3) Create(ctx context.Context, name string, body io.ReadSeeker, size i
 
 // isTaken reports whether an object was refused because its name is taken. With object
 // lock a server may answer that access is denied, whatever the condition.
-func (s *S3) isTaken(ctx context.Context, name string, refusal minio.ErrorResponse) bool {
+func (s *Store) isTaken(ctx context.Context, name string, refusal minio.ErrorResponse) bool {
 	if refusal.StatusCode == http.StatusPreconditionFailed || refusal.Code == minio.PreconditionFailed {
 		return true
 	}
@@ -169,8 +181,8 @@ func (s *S3) isTaken(ctx context.Context, name string, refusal minio.ErrorRespon
 	return err == nil
 }
 
-// Open implements [Store].
-func (s *S3) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+// Open is that of a journal's store.
+func (s *Store) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	body, info, err := s.get(ctx, name, minio.GetObjectOptions{})
 	if err != nil {
 		return nil, err
@@ -186,13 +198,13 @@ func (s *S3) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 }
 
 // get begins to read an object. GetObject of the client would make two requests.
-func (s *S3) get(ctx context.Context, name string, options minio.GetObjectOptions) (io.ReadCloser, minio.ObjectInfo, error) {
+func (s *Store) get(ctx context.Context, name string, options minio.GetObjectOptions) (io.ReadCloser, minio.ObjectInfo, error) {
 	object, info, _, err := minio.Core{Client: s.client}.GetObject(ctx, s.bucket, s.prefix+name, options)
 	return object, info, s.failed(ctx, "read", name, err)
 }
 
-// List implements [Store].
-func (s *S3) List(ctx context.Context, prefix, after string) ([]Object, error) {
+// List is that of a journal's store.
+func (s *Store) List(ctx context.Context, prefix, after string) ([]Object, error) {
 	options := minio.ListObjectsOptions{Prefix: s.prefix + prefix, Recursive: true}
 	if after != "" {
 		options.StartAfter = s.prefix + after
@@ -205,8 +217,8 @@ func (s *S3) List(ctx context.Context, prefix, after string) ([]Object, error) {
 	return objects, err
 }
 
-// Folders implements [Store].
-func (s *S3) Folders(ctx context.Context, prefix string) ([]string, error) {
+// Folders is that of a journal's store.
+func (s *Store) Folders(ctx context.Context, prefix string) ([]string, error) {
 	var names []string
 	infos, err := s.list(ctx, prefix, minio.ListObjectsOptions{Prefix: s.prefix + prefix})
 	for _, info := range infos {
@@ -219,9 +231,7 @@ func (s *S3) Folders(ctx context.Context, prefix string) ([]string, error) {
 
 // list returns a whole listing or an error. It lists again when a response is cut: the
 // client repeats only requests without a response.
-func (s *S3) list(ctx context.Context, prefix string, options minio.ListObjectsOptions) ([]minio.ObjectInfo, error) {
-	ctx, cancel := within(ctx, s, "listing "+prefix, listLimit, 0)
-	defer cancel()
+func (s *Store) list(ctx context.Context, prefix string, options minio.ListObjectsOptions) ([]minio.ObjectInfo, error) {
 	for attempt := 0; ; attempt++ {
 		infos, err := listOnce(s.client.ListObjectsIter(ctx, s.bucket, options))
 		var refused minio.ErrorResponse
@@ -241,12 +251,10 @@ func listOnce(found iter.Seq[minio.ObjectInfo]) (infos []minio.ObjectInfo, err e
 	return infos, nil
 }
 
-// Remove implements [Store].
-func (s *S3) Remove(ctx context.Context, name string) error {
-	ctx, cancel := within(ctx, s, "removing "+name, operationLimit, 0)
-	defer cancel()
+// Remove is that of a journal's store.
+func (s *Store) Remove(ctx context.Context, name string) error {
 	err := s.client.RemoveObject(ctx, s.bucket, s.prefix+name, minio.RemoveObjectOptions{})
-	if err = s.failed(ctx, "remove", name, err); isMissing(err) {
+	if err = s.failed(ctx, "remove", name, err); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err
@@ -299,7 +307,7 @@ func (r *resumed) resume(lost error) error {
 			r.from = from
 			return nil
 		}
-		if isMissing(err) {
+		if errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
