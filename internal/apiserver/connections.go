@@ -112,7 +112,7 @@ func (l *connectionLimits) limitHeaders(next http.Handler) http.Handler {
 		l.mu.Unlock()
 		if connection != nil {
 			connection.requests.Add(1)
-			defer connection.ended()
+			defer connection.ended(r)
 		}
 		if size := headerSize(r); most > 0 && size > most {
 			http.Error(w, fmt.Sprintf("the header of the request has %d bytes with its path and query; at most %d are allowed (limits.largestHeader of the server's configuration)",
@@ -141,15 +141,21 @@ type limitedConnection struct {
 	forget   func()
 	requests atomic.Int64 // in flight
 	read     atomic.Int64 // bytes since the last request has ended
+	// rest is what may come of the bodies of requests of HTTP/2 that were answered before their
+	// end, on a connection that other clients of the process share.
+	rest atomic.Int64
 }
 
-func (c *limitedConnection) ended() {
+func (c *limitedConnection) ended(r *http.Request) {
+	if r.ProtoMajor == 2 && r.ContentLength != 0 {
+		c.rest.Add(idleRead)
+	}
 	c.read.Store(0)
 	c.requests.Add(-1)
 }
 
 func (c *limitedConnection) isOver() bool {
-	return c.requests.Load() == 0 && c.read.Load() > c.most
+	return c.requests.Load() == 0 && c.read.Load() > c.most+c.rest.Load()
 }
 
 // Read implements [net.Conn].

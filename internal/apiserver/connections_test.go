@@ -120,3 +120,32 @@ func TestUnfinishedHeaders(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRestOfRefusedBodies: the rest of bodies of HTTP/2 that were refused does not end their
+// connection, which other clients use.
+func TestRestOfRefusedBodies(t *testing.T) {
+	t.Parallel()
+	client, server := net.Pipe()
+	defer func() { _ = client.Close() }()
+	connection := &limitedConnection{Conn: server, most: idleRead, forget: func() {}}
+	const refused = 4
+	connection.requests.Add(refused)
+	for range refused {
+		connection.ended(&http.Request{ProtoMajor: 2, ContentLength: 1 << 20})
+	}
+	go func() {
+		for range refused + 3 {
+			_, _ = client.Write(make([]byte, idleRead)) // fails when the connection is closed
+		}
+	}()
+	piece := make([]byte, idleRead)
+	for i := range refused + 1 {
+		if _, err := io.ReadFull(connection, piece); err != nil {
+			t.Fatalf("piece %d: %v", i, err)
+		}
+	}
+	if _, err := io.ReadFull(connection, make([]byte, 2*idleRead)); !errors.Is(err, errHeaderTooLarge) {
+		t.Errorf("what follows the bodies: %v", err)
+	}
+	_ = connection.Close()
+}
