@@ -76,6 +76,7 @@ func figures(s settings) []figure {
 		{"watches", manyClientsRows(fmt.Sprintf("%d watches that begin with %d objects", watchesAtOnce, initialEvents)), measureWatches},
 		{"run", testServerRows, measureTestServers},
 		{"library", libraryRows, measureLibrary},
+		{"planes", planesRows, measurePlanes},
 		{"journal", journalRows, measureJournal},
 		{"version", []row{{name: "processor time of printing the version", unit: inSeconds}}, measureVersion},
 		{"size", []row{{name: "size of the programs", unit: inBytes}}, measureSize},

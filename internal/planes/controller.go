@@ -113,12 +113,15 @@ func (c *controller) adopt() error {
 		if err != nil {
 			return err
 		}
-		if parsed.DeletionTimestamp.IsZero() && parsed.Status.Phase != "" {
+		if parsed.DeletionTimestamp.IsZero() && parsed.Status.Phase != "" && !waitsForCopy(parsed) {
 			c.know(parsed)
 		}
 	}
 	return nil
 }
+
+// waitsForCopy reports whether the directory of a ControlPlane is yet to be filled.
+func waitsForCopy(o *object) bool { return o.Spec.From.ControlPlane != "" && !o.Status.Made }
 
 // know makes the plane of a ControlPlane known, and gives it its spec.
 func (c *controller) know(o *object) *plane {
@@ -190,7 +193,7 @@ func (c *controller) reconcile(ctx context.Context, name string) error {
 	c.mu.Lock()
 	p := c.planes[name]
 	c.mu.Unlock()
-	if p == nil && o.Spec.From.ControlPlane != "" && !o.Status.Made {
+	if p == nil && waitsForCopy(o) {
 		if err := c.copy(ctx, o.Spec.From.ControlPlane, name); err != nil {
 			return errors.Join(err, c.writeStatus(ctx, o, Status{Phase: phaseFailed, Message: err.Error()}))
 		}
@@ -281,6 +284,9 @@ var copied = []string{"version.json", "encryption", "etcd"}
 // copy fills the directory of a new control plane from that of another one, which it puts to
 // sleep first.
 func (c *controller) copy(ctx context.Context, from, to string) error {
+	if _, err := os.Stat(filepath.Join(c.dir(), to)); err == nil {
+		return nil // it was copied before a crash
+	}
 	source, err := c.plane(from)
 	if err != nil {
 		return fmt.Errorf("copy the control plane %s: %w", from, err)
@@ -299,5 +305,25 @@ func (c *controller) copy(ctx context.Context, from, to string) error {
 			return fmt.Errorf("copy the control plane %s: %w", from, err)
 		}
 	}
-	return os.Rename(target, filepath.Join(c.dir(), to))
+	if err := syncTree(target); err != nil {
+		return fmt.Errorf("copy the control plane %s: %w", from, err)
+	}
+	return datadir.Rename(target, filepath.Join(c.dir(), to))
+}
+
+// syncTree has all files below the directory on the disk.
+func syncTree(dir string) error {
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			return datadir.SyncDir(path)
+		}
+		file, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(datadir.Sync(file), file.Close())
+	})
 }

@@ -73,6 +73,10 @@ func split(r *http.Request) (name string, inner *http.Request, ok bool) {
 
 // serve answers a request with the control plane's server, or returns why it cannot.
 func (p *plane) serve(w http.ResponseWriter, r *http.Request) error {
+	if p.isAsleep() && credentialOf(r) == nil {
+		refuse(w, r, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "the control plane sleeps; a request with credentials wakes it")
+		return nil
+	}
 	info, err := infos.NewRequestInfo(r)
 	if err == nil && info.Verb == "watch" && r.Method == http.MethodGet && r.Header.Get("Upgrade") == "" && !strings.Contains(r.URL.Path, "/watch/") {
 		return p.serveWatch(w, r)

@@ -268,6 +268,10 @@ func TestDamageOfOne(t *testing.T) {
 		}
 	}
 	h.sleepNow(t, "acme")
+	anonymous := h.with(t, "acme", func(*rest.Config) {})
+	if _, err := anonymous.Discovery().ServerVersion(); !apierrors.IsUnauthorized(err) {
+		t.Errorf("a request without credentials gets %v", err)
+	}
 	dir := filepath.Join(h.dir(), "acme")
 	if err := os.Rename(dir, dir+".moved"); err != nil {
 		t.Fatal(err)

@@ -41,6 +41,7 @@ type plane struct {
 	server   *controlplane.ControlPlane
 	handler  http.Handler // of server, without authentication
 	requests int          // in flight, without watches
+	settling bool         // see sleep
 	lastUsed time.Time
 	failure  error // of the last start
 	failedAt time.Time
@@ -66,6 +67,13 @@ func (p *plane) set(s state) {
 	close(p.changed)
 	p.changed = make(chan struct{})
 	p.manager.queue.Add(p.name) // the status
+}
+
+// isAsleep reports whether a request would wake the control plane.
+func (p *plane) isAsleep() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.state == asleep
 }
 
 // use returns the handler of the running control plane, and wakes it if necessary. The caller
@@ -220,10 +228,14 @@ func (p *plane) follow(server *controlplane.ControlPlane) {
 	if p.state != awake || p.server != server {
 		return // it was stopped
 	}
-	p.failure, p.failedAt = fmt.Errorf("it ended: %w", server.Err()), time.Now()
-	p.server, p.handler = nil, nil
-	p.set(asleep)
+	p.server, p.handler, p.revision = nil, nil, ""
+	p.set(falling) // until its watches have ended
+	p.mu.Unlock()
+	p.serving.Wait()
 	p.manager.giveRoom()
+	p.mu.Lock()
+	p.failure, p.failedAt = fmt.Errorf("it ended: %w", server.Err()), time.Now()
+	p.set(asleep)
 }
 
 // whileServing continues the parked watches before the first write, and checks at the end that
@@ -248,12 +260,17 @@ func (p *plane) whileServing(ctx context.Context, ready func()) error {
 
 // sleep stops the control plane if it has been idle for the time. It reports whether it has.
 func (p *plane) sleep(ctx context.Context, after time.Duration) bool {
-	used, idle := p.idleSince()
-	if !idle || time.Since(used) < after {
+	p.mu.Lock()
+	used := p.lastUsed
+	if p.settling || p.state != awake || p.requests > 0 || time.Since(used) < after {
+		p.mu.Unlock()
 		return false
 	}
+	p.settling = true
+	p.mu.Unlock()
 	revision, quiet := p.settle(ctx)
 	p.mu.Lock()
+	p.settling = false
 	if p.state != awake || p.requests > 0 || p.lastUsed != used || !quiet {
 		p.mu.Unlock()
 		return false

@@ -4,16 +4,19 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
@@ -152,41 +155,59 @@ func TestSleepAndWake(t *testing.T) {
 	}
 }
 
-// TestWatchesSleep: an informer that is open through many sleeps gets each event once.
-func TestWatchesSleep(t *testing.T) {
+// TestInformersSleep: an informer gets each event once through many sleeps, most of which its
+// watch outlives.
+func TestInformersSleep(t *testing.T) {
 	h := newHost(t)
 	client := h.create(t, "acme", nil)
 	maps := client.CoreV1().ConfigMaps("default")
-	if _, err := maps.Create(t.Context(), configMap("one"), metav1.CreateOptions{}); err != nil {
+	if _, err := maps.Create(t.Context(), configMap("first"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	list, err := maps.List(t.Context(), metav1.ListOptions{LabelSelector: "test"})
+	var watches atomic.Int32
+	config := rest.CopyConfig(h.config)
+	config.Host += prefix + "acme"
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Query().Get("watch") != "" {
+				watches.Add(1)
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	observed, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	opened, err := maps.Watch(t.Context(), metav1.ListOptions{LabelSelector: "test", ResourceVersion: list.ResourceVersion, AllowWatchBookmarks: true})
-	if err != nil {
+	factory := informers.NewSharedInformerFactoryWithOptions(observed, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = "test" }))
+	added := make(chan string, 100)
+	if _, err := factory.Core().V1().ConfigMaps().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { added <- o.(*corev1.ConfigMap).Name },
+		UpdateFunc: func(old, o any) {
+			if old.(*corev1.ConfigMap).ResourceVersion != o.(*corev1.ConfigMap).ResourceVersion { // else it was listed again
+				added <- "an update of " + o.(*corev1.ConfigMap).Name
+			}
+		},
+		DeleteFunc: func(any) { added <- "a deletion" },
+	}); err != nil {
 		t.Fatal(err)
 	}
-	defer opened.Stop()
-	for i := range 10 {
+	factory.Start(t.Context().Done())
+	if name := <-added; name != "first" {
+		t.Fatalf("the informer has %s", name)
+	}
+	const sleeps = 10
+	for i := range sleeps {
 		h.sleepNow(t, "acme")
 		name := fmt.Sprintf("map-%d", i)
 		if _, err := maps.Create(t.Context(), configMap(name), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		for event := range opened.ResultChan() {
-			if event.Type == watch.Bookmark {
-				continue
-			}
-			if event.Type != watch.Added || event.Object.(*corev1.ConfigMap).Name != name {
-				t.Fatalf("event %s %v", event.Type, event.Object)
-			}
-			name = ""
-			break
+		if got := <-added; got != name {
+			t.Fatalf("the informer has %s, want %s", got, name)
 		}
-		if name != "" {
-			t.Fatalf("the watch has ended before the event of %s", name)
-		}
+	}
+	if n := watches.Load(); n >= sleeps {
+		t.Errorf("the watch was opened %d times in %d sleeps", n, sleeps)
 	}
 }
