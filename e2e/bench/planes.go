@@ -101,7 +101,11 @@ func planePath(i int) string { return fmt.Sprintf("/clusters/plane-%d", i) }
 
 // measure returns the values up to that of /metrics.
 func (p *planesHost) measure(ctx context.Context) ([]float64, error) {
-	if err := p.rest(ctx); err != nil {
+	// What the first one adds is of the process.
+	if err := p.put(ctx, planesMade+planesAwake, ""); err != nil {
+		return nil, err
+	}
+	if _, _, _, _, err := p.asleep(ctx); err != nil {
 		return nil, err
 	}
 	var err error
@@ -304,7 +308,7 @@ func (p *planesHost) deletion(ctx context.Context) (float64, error) {
 			return 0, err
 		}
 		if !bytes.Contains(data, []byte(`"name":"plane-`)) {
-			return since(began) / (planesMade + planesAwake), nil
+			return since(began) / (planesMade + planesAwake + 1), nil
 		}
 		if err := pause(ctx, 100*time.Millisecond); err != nil {
 			return 0, err

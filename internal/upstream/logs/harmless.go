@@ -83,6 +83,8 @@ var harmlessPairs = [][2]string{
 	{`"Failed to watch"`, "the server is currently unable to handle the request"},
 	// A control plane of a process that goes on was stopped.
 	{`"Failed to watch"`, "context canceled"},
+	{`"Failed to watch"`, "the server is stopping"},
+	{`"Failed to watch"`, "time to stop HTTP server"},
 	{`"Unhandled Error" err="failed to fetch openapi paths`, "the server is currently unable to handle the request"},
 	// The first start: the namespace is created at the same time, and the
 	// controller tries again.
