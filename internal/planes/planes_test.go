@@ -182,7 +182,7 @@ func TestInformersSleep(t *testing.T) {
 	factory := informers.NewSharedInformerFactoryWithOptions(observed, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = "test" }))
 	added := make(chan string, 100)
 	if _, err := factory.Core().V1().ConfigMaps().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { added <- o.(*corev1.ConfigMap).Name },
+		AddFunc: func(o any) { added <- o.(*corev1.ConfigMap).Name },
 		UpdateFunc: func(old, o any) {
 			if old.(*corev1.ConfigMap).ResourceVersion != o.(*corev1.ConfigMap).ResourceVersion { // else it was listed again
 				added <- "an update of " + o.(*corev1.ConfigMap).Name
