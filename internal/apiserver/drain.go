@@ -40,7 +40,7 @@ func (d *drain) endAfterGrace(chain http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithCancelCause(r.Context())
 		defer cancel(nil)
-		answer := &response{inner: w, request: r}
+		answer := &response{inner: w, request: r, accept: r.Header["Accept"]}
 		defer func() {
 			if answer.wasReplaced() {
 				suppressAbort(recover())
@@ -77,6 +77,7 @@ type responseKey struct{}
 type response struct {
 	inner   http.ResponseWriter
 	request *http.Request
+	accept  []string // its header Accept
 
 	mu          sync.Mutex
 	header      http.Header // until the status is written
@@ -203,7 +204,9 @@ func (r *response) end(serializer runtime.NegotiatedSerializer) bool {
 	}
 	r.replaced = true
 	err := apierrors.NewTimeoutError("the server is stopping: the request took longer than its grace and may or may not have been carried out", 0)
-	responsewriters.ErrorNegotiated(err, serializer, schema.GroupVersion{}, r.inner, r.request)
+	plain := r.request.WithContext(r.request.Context())
+	plain.Header = http.Header{"Accept": r.accept} // authenticators change the request's own
+	responsewriters.ErrorNegotiated(err, serializer, schema.GroupVersion{}, r.inner, plain)
 	if flusher, ok := r.inner.(http.Flusher); ok {
 		flusher.Flush()
 	}

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 
@@ -13,6 +14,8 @@ import (
 // Upstream fact: one function describes all types of Kubernetes
 //
 // Mirrors: k8s.io/kube-openapi/pkg/common.OpenAPIDefinition
+//   k8s.io/kube-openapi/pkg/builder3.openAPI.buildDefinitionRecursively
+//   k8s.io/kube-openapi/pkg/builder.openAPI.buildDefinitionRecursively
 //   k8s.io/kubernetes/pkg/controlplane/apiserver.CompletedConfig.GenericStorageProviders
 // Why: the generated definitions of the types that are served come with those of
 //   every workload, which the builders of OpenAPI keep.
@@ -62,7 +65,8 @@ var definitions = struct {
 
 // OpenAPIDefinitions returns a source of the schemas that the served types reach, or of
 // all schemas of Kubernetes. The builders call it for each server and each OpenAPI version,
-// with different ways to write references, and change no result: the results are kept.
+// with different ways to write references. They change the extensions of the results only:
+// everything else is shared.
 func OpenAPIDefinitions(all bool) common.GetOpenAPIDefinitions {
 	return func(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 		definitions.Lock()
@@ -78,7 +82,14 @@ func OpenAPIDefinitions(all bool) common.GetOpenAPIDefinitions {
 			}
 			definitions.known[key] = found
 		}
-		return found
+		own := maps.Clone(found)
+		for name, definition := range own {
+			if definition.Schema.Extensions != nil {
+				definition.Schema.Extensions = maps.Clone(definition.Schema.Extensions)
+				own[name] = definition
+			}
+		}
+		return own
 	}
 }
 
