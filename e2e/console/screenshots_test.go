@@ -94,7 +94,7 @@ func TestScreenshots(t *testing.T) {
 	few.shoot(views)
 	server := &many{types: 2000, objects: 100_000}
 	open(t, launch(t, "--kubeconfig", server.serve(t)), "#/types").shoot([]view{
-		{name: "many-types", hash: "#/types", sees: "Type0000"},
+		{name: "many-types", hash: "#/types", sees: "group000.example.org"},
 		{name: "many-objects", hash: "#/objects/scale.example.org/v1/things", sees: "thing-000000"},
 	})
 }
