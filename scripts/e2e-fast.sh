@@ -39,7 +39,6 @@ backup      TestRestore                          backup
 backup      TestUndelete                         journal, history, undelete
 console     TestPages                            console
 fleet       TestSimultaneousFirstStarts          fleet
-incluster   TestInCluster                        incluster
 packaging   TestManifestsAreAppliedBeforeReady   manifests
 TESTS
 }

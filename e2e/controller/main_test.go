@@ -114,30 +114,23 @@ func widget(t *testing.T, s *harness.Server, name, by string) {
 	})
 }
 
-// TestLeadership: of two instances of a controller outside, one with a
-// kubeconfig and one with in-cluster configuration, one works at a time.
+// TestLeadership: of two instances of a controller outside, one works at a time.
 func TestLeadership(t *testing.T) {
 	examples := filepath.Join(harness.Root(t), "config", "examples")
 	s := harness.Start(t)
 	s.Kubectl("", "apply", "-f", filepath.Join(examples, "widgets.yaml"), "-f", filepath.Join(examples, "controller.yaml"))
 	s.Await("condition=Established", "crd/widgets.example.com")
-	create := func(args ...string) {
-		t.Helper()
-		out, code := harness.CLI(t, append([]string{"kubeconfig", "create", "--data-dir", s.Dir, "--service-account", "widgets-system/widgets"}, args...)...)
-		if code != 0 {
-			t.Fatalf("exit code %d:\n%s", code, out)
-		}
-	}
 	kubeconfig := filepath.Join(t.TempDir(), "widgets.kubeconfig")
-	create("--output", kubeconfig)
-
+	if out, code := harness.CLI(t, "kubeconfig", "create", "--data-dir", s.Dir, "--service-account", "widgets-system/widgets", "--output", kubeconfig); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, out)
+	}
 	first := launch(t, exec.Command(binary(t), "--name", "first", "--kubeconfig", kubeconfig))
 	widget(t, s, "one", "first")
 	leader := holder(t, s)
 	if leader == "" {
 		t.Error("no instance holds the lease")
 	}
-	second := launch(t, inCluster(t, s, kubeconfig, binary(t), "--name", "second"))
+	second := launch(t, exec.Command(binary(t), "--name", "second", "--kubeconfig", kubeconfig))
 	second.waitsFor("acquire leader lease")
 	widget(t, s, "two", "first")
 	if now := holder(t, s); now != leader {

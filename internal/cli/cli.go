@@ -137,8 +137,8 @@ API server with CRDs and aggregation, and the generic controllers. Start it with
 	root.AddCommand(
 		newServer(), newRun(), newGuard(), newCheckDatabase(), newKubectl(), newAPIServer(), newControllers(), newEtcd(),
 		newConfig(), newConsole(), newKubeconfig(), newStatus(), newBackup(), newBundle(), newCerts(),
-		newDefrag(), newDoctor(), newEncryption(), newEnvtest(), newHistory(), newInCluster(),
-		newInClusterEnter(), newReset(), newUndelete(), newVersion(), newMan(),
+		newDefrag(), newDoctor(), newEncryption(), newEnvtest(), newHistory(),
+		newReset(), newUndelete(), newVersion(), newMan(),
 	)
 	root.SetHelpCommand(newHelp())
 	root.SetUsageTemplate(usageTemplate(root))

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -37,7 +36,6 @@ type clientFlags struct {
 	configFlags
 	kubeconfig, context string
 	plane               string // of the server; empty for its own API
-	here                bool   // new credentials are for this machine: they name its address
 }
 
 // addClient adds the flags that select the server; usage is that of --kubeconfig.
@@ -152,7 +150,7 @@ func connection(cmd *cobra.Command, data []byte) (*rest.Config, string, error) {
 
 // connect returns the administrator's client and what new credentials name as the
 // server: the given URL, or the one in the administrator's kubeconfig.
-func (f *clientFlags) connect(ctx context.Context, cmd *cobra.Command, server string) (kubernetes.Interface, kubeconfig.Endpoint, error) {
+func (f *clientFlags) connect(cmd *cobra.Command, server string) (kubernetes.Interface, kubeconfig.Endpoint, error) {
 	data, err := f.read(cmd)
 	if err != nil {
 		return nil, kubeconfig.Endpoint{}, err
@@ -169,7 +167,7 @@ func (f *clientFlags) connect(ctx context.Context, cmd *cobra.Command, server st
 	if err != nil {
 		return nil, kubeconfig.Endpoint{}, fmt.Errorf("use the administrator's kubeconfig: %w", err)
 	}
-	_, err = client.Discovery().RESTClient().Get().AbsPath("/version").DoRaw(ctx)
+	_, err = client.Discovery().RESTClient().Get().AbsPath("/version").DoRaw(cmd.Context())
 	if apierrors.IsUnauthorized(err) {
 		return nil, kubeconfig.Endpoint{}, admin.Refused(config.Host)
 	}
@@ -177,7 +175,7 @@ func (f *clientFlags) connect(ctx context.Context, cmd *cobra.Command, server st
 		return nil, kubeconfig.Endpoint{}, f.unanswered(admin.NoAnswer(config.Host, err))
 	}
 	named := config.Host
-	if f.kubeconfig == "" && (!f.here || config.ServerName != "") {
+	if f.kubeconfig == "" {
 		cfg, err := completed(cmd, &f.configFlags)
 		if err != nil {
 			return nil, kubeconfig.Endpoint{}, err

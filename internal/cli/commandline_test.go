@@ -62,8 +62,6 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"config", "print", "-o", "xml"}, "allowed: yaml, json"},
 		{[]string{"config", "validate"}, "FILE"},
 		{[]string{"kubeconfig", "create", "jane", "--kubeconfig", "x", "--data-dir", "y"}, "leave out --config and --data-dir"},
-		{[]string{"in-cluster", "--service-account", "a/b", "true"}, `COMMAND follows "--"`},
-		{[]string{"in-cluster", "--", "true"}, "--service-account NAMESPACE/NAME is missing"},
 		{[]string{"kubeconfig", "--merge", "-o", "x"}, "--merge and --output exclude each other"},
 		{[]string{"kubeconfig", "--force"}, "--force needs --output"},
 		{[]string{"kubeconfig", "-o", file}, "the file exists; --force replaces it"},

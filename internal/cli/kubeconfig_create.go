@@ -160,7 +160,7 @@ func (f *createFlags) user(args []string) kubeconfig.User {
 }
 
 func (f *createFlags) create(cmd *cobra.Command, args []string) error {
-	client, endpoint, err := f.connect(cmd.Context(), cmd, f.server)
+	client, endpoint, err := f.connect(cmd, f.server)
 	if err != nil {
 		return err
 	}
@@ -229,7 +229,7 @@ func (f *createFlags) report(cmd *cobra.Command, client kubernetes.Interface, us
 
 func (f *createFlags) write(cmd *cobra.Command, endpoint kubeconfig.Endpoint, user, namespace string, credentials *kubeconfig.Credentials) error {
 	if f.inClusterDir != "" {
-		return kubeconfig.WriteInCluster(f.inClusterDir, endpoint, namespace, credentials, kubeconfig.PrivateToken)
+		return kubeconfig.WriteInCluster(f.inClusterDir, endpoint, namespace, credentials)
 	}
 	data, err := kubeconfig.RenderUser(endpoint, user, namespace, credentials)
 	if err != nil {

@@ -46,7 +46,7 @@ invalid, 3 no server was found.`,
 
 // scrape makes the identity and writes the files.
 func (f *createFlags) scrape(cmd *cobra.Command, dir string) error {
-	client, endpoint, err := f.connect(cmd.Context(), cmd, f.server)
+	client, endpoint, err := f.connect(cmd, f.server)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (f *createFlags) scrape(cmd *cobra.Command, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := kubeconfig.WriteInCluster(dir, endpoint, namespace, credentials, kubeconfig.PrivateToken); err != nil {
+	if err := kubeconfig.WriteInCluster(dir, endpoint, namespace, credentials); err != nil {
 		return err
 	}
 	if err := kubeconfig.WriteScrapeJob(dir, endpoint); err != nil {

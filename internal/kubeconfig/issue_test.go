@@ -130,7 +130,7 @@ func TestWriteInCluster(t *testing.T) {
 		"https://mini.example.com":      "KUBERNETES_SERVICE_HOST=mini.example.com\nKUBERNETES_SERVICE_PORT=443\n",
 		"https://[::1]:6443/":           "KUBERNETES_SERVICE_HOST=::1\nKUBERNETES_SERVICE_PORT=6443\n",
 	} {
-		if err := WriteInCluster(dir, Endpoint{Server: server, CA: []byte("ca")}, "team", &Credentials{Token: "t0ken"}, PrivateToken); err != nil {
+		if err := WriteInCluster(dir, Endpoint{Server: server, CA: []byte("ca")}, "team", &Credentials{Token: "t0ken"}); err != nil {
 			t.Fatal(err)
 		}
 		for name, content := range map[string]string{EnvFile: want, TokenFile: "t0ken", CAFile: "ca", NamespaceFile: "team"} {

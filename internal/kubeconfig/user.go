@@ -37,9 +37,6 @@ const (
 	EnvFile       = "env"
 )
 
-// PrivateToken is the mode of a token that only its owner reads.
-const PrivateToken os.FileMode = 0o600
-
 // InClusterMount is the directory in which programs read the first three files. No
 // variable changes it: bind-mount or link the directory there.
 const InClusterMount = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -47,9 +44,9 @@ const InClusterMount = "/var/run/secrets/kubernetes.io/serviceaccount"
 // WriteInCluster writes the files of an in-cluster configuration: token, CA and
 // namespace, and the variables KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT in a
 // file for a shell or a systemd EnvironmentFile. It replaces each file atomically, the
-// token last, which gets the mode; the directory, if it is made, is the owner's only.
+// token last, which only its owner reads; the directory, if it is made, is the owner's only.
 // Programs read the token again once a minute, so another call renews it.
-func WriteInCluster(dir string, endpoint Endpoint, namespace string, credentials *Credentials, mode os.FileMode) error {
+func WriteInCluster(dir string, endpoint Endpoint, namespace string, credentials *Credentials) error {
 	host, port, err := HostPort(endpoint.Server)
 	if err != nil {
 		return err
@@ -62,7 +59,7 @@ func WriteInCluster(dir string, endpoint Endpoint, namespace string, credentials
 		{CAFile, string(endpoint.CA), 0o644},
 		{NamespaceFile, namespace, 0o644},
 		{EnvFile, env, 0o644},
-		{TokenFile, credentials.Token, mode},
+		{TokenFile, credentials.Token, 0o600},
 	} {
 		if err := datadir.WriteFile(filepath.Join(dir, file.name), []byte(file.content), file.mode); err != nil {
 			return err

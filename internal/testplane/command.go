@@ -18,9 +18,6 @@ const (
 	CodeNotFound      = 127
 )
 
-// FirstFile is the file descriptor of the first of a command's Files.
-const FirstFile = 3
-
 // CommandError means that a command could not be started.
 type CommandError struct {
 	// Code is CodeNotFound or CodeNotExecutable.
@@ -66,10 +63,6 @@ type CommandOptions struct {
 	Args, Env []string
 	// Grace is the time between SIGTERM and SIGKILL in [Command.End].
 	Grace time.Duration
-	// System has further settings of the process, such as its namespaces, and Files are
-	// its files from [FirstFile] on. Windows ignores both.
-	System *syscall.SysProcAttr
-	Files  []*os.File
 	// Announce is called with the process group (0 on Windows) as soon as there is one.
 	// After an error the group is killed.
 	Announce func(group int) error

@@ -27,16 +27,12 @@ type process struct {
 // startProcess starts the program as the leader of a process group, which gets the terminal
 // if this process has it.
 func startProcess(options CommandOptions) (*process, error) {
-	system := &syscall.SysProcAttr{}
-	if options.System != nil {
-		*system = *options.System
-	}
-	system.Setpgid, system.Foreground, system.Ctty = true, ownsTerminal(), stdin
+	system := &syscall.SysProcAttr{Setpgid: true, Foreground: ownsTerminal(), Ctty: stdin}
 	if system.Foreground {
 		signal.Ignore(syscall.SIGTTOU) // otherwise taking back the terminal would stop this process
 	}
 	started, err := os.StartProcess(options.Path, options.Args, &os.ProcAttr{
-		Env: options.Env, Files: append([]*os.File{os.Stdin, os.Stdout, os.Stderr}, options.Files...), Sys: system,
+		Env: options.Env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: system,
 	})
 	if err != nil {
 		return nil, err

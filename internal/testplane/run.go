@@ -78,7 +78,8 @@ func Run(ctx context.Context, options RunOptions) (code int, err error) {
 // close closes the server. A further signal that ends a run ends the wait for etcd.
 func (r *runner) close(ctx context.Context) error {
 	var err error
-	_ = UntilSignal(context.WithoutCancel(ctx), r.Signals, func(ctx context.Context) error {
+	closing := &runner{RunOptions: RunOptions{Signals: r.Signals}} // the owner may have ended already
+	_ = closing.untilEnd(context.WithoutCancel(ctx), func(ctx context.Context) error {
 		err = r.server.Close(ctx)
 		return nil
 	}) // the signal changes nothing else
@@ -230,13 +231,6 @@ func (r *runner) untilEnd(ctx context.Context, f func(context.Context) error) er
 		return reason
 	}
 	return err
-}
-
-// UntilSignal calls f, and cancels its context when a signal arrives that ends a run
-// without a command. It then returns a [SignalError], otherwise the error of f.
-func UntilSignal(ctx context.Context, signals <-chan os.Signal, f func(context.Context) error) error {
-	r := &runner{RunOptions: RunOptions{Signals: signals}}
-	return r.untilEnd(ctx, f)
 }
 
 // awaitEnd returns why the run is to end, or nil when done is closed.

@@ -1,3 +1,0 @@
-// Package incluster tests the command in-cluster with a client that knows in-cluster
-// configuration only.
-package incluster
