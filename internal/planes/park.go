@@ -66,6 +66,9 @@ func (p *plane) park(x *watcher) bool {
 
 // leave forgets a watch.
 func (p *plane) leave(x *watcher) {
+	x.mu.Lock()
+	x.left = true
+	x.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.watches, x)
@@ -141,8 +144,10 @@ func (p *plane) settle(ctx context.Context) (revision string, quiet bool) {
 // to the revision. It returns false if it has not yet. A watch that cannot be checked is not up
 // to date, which ends it with the sleep.
 func (x *watcher) probe(ctx context.Context, handler http.Handler, client *rest.Config, revision string) bool {
-	version, sent := x.position()
+	version, sent, ok := x.position()
 	switch {
+	case !ok:
+		return false
 	case version == "" || x.ctx.Err() != nil:
 		return true
 	case !less(version, revision): // upstream sends no bookmark with the revision of the request

@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -210,4 +212,65 @@ func TestInformersSleep(t *testing.T) {
 	if n := watches.Load(); n >= sleeps {
 		t.Errorf("the watch was opened %d times in %d sleeps", n, sleeps)
 	}
+}
+
+// TestParkedTypes: watches of types with a watch cache, without one, of CRDs and of custom
+// resources outlive a sleep. Each gets what is written afterwards.
+func TestParkedTypes(t *testing.T) {
+	h := newHost(t)
+	client := h.create(t, "acme", nil)
+	config := rest.CopyConfig(h.config)
+	config.Host += prefix + "acme"
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("one"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.sleepNow(t, "acme") // the first life writes for a while
+	types := []schema.GroupVersionResource{
+		{Version: "v1", Resource: "namespaces"},
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
+		{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
+		{Group: "kube-hyper-mini.io", Version: "v1alpha1", Resource: "serviceendpoints"},
+		{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"},
+	}
+	for _, resource := range types {
+		outlives := func() bool {
+			list, err := objects.Resource(resource).List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			opened, err := objects.Resource(resource).Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.GetResourceVersion(), AllowWatchBookmarks: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.sleepNow(t, "acme")
+			parked := h.watches(t, "acme") == 1
+			opened.Stop()
+			if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+				return h.watches(t, "acme") == 0, nil
+			}); err != nil {
+				t.Fatal("the watch stays")
+			}
+			return parked
+		}
+		// A server that writes while it stops, as of its own state, does not park.
+		if !outlives() && !outlives() && !outlives() {
+			t.Errorf("a watch of %s ends with the sleep", resource.Resource)
+		}
+	}
+}
+
+// watches returns the number of open watches.
+func (h *testHost) watches(t *testing.T, name string) int {
+	t.Helper()
+	p, err := h.plane(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.watches)
 }

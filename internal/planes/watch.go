@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,8 +28,9 @@ type watcher struct {
 	active bool          // it has a leg, or one is in next
 	opened chan struct{} // closed when the leg has its header, or has ended
 
-	mu       sync.Mutex
-	media    string // the Content-Type, once the header is sent
+	mu       sync.Mutex // held while something is sent
+	left     bool       // the client's request has been answered
+	media    string     // the Content-Type, once the header is sent
 	format   format
 	last     []byte // the event that was sent last
 	sent     int    // events
@@ -144,13 +146,13 @@ func (l *leg) WriteHeader(code int) {
 	for name, values := range l.header {
 		l.client.Header()[name] = values
 	}
+	l.client.WriteHeader(code)
 	l.mu.Lock()
-	if code == http.StatusOK {
+	if code == http.StatusOK { // from now on, probes may send a bookmark
 		l.media = l.header.Get("Content-Type")
 		l.format = formatOf(l.media)
 	}
 	l.mu.Unlock()
-	l.client.WriteHeader(code)
 	l.open()
 }
 
@@ -181,6 +183,8 @@ func (l *leg) Write(data []byte) (int, error) {
 // Flush implements [http.Flusher].
 func (l *leg) Flush() {
 	l.WriteHeader(http.StatusOK)
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.flush()
 }
 
@@ -213,6 +217,7 @@ func (x *watcher) sendLocked(event []byte) error {
 	return nil
 }
 
+// flush is called with mu held.
 func (x *watcher) flush() {
 	if flusher, ok := x.client.(http.Flusher); ok {
 		flusher.Flush()
@@ -220,33 +225,33 @@ func (x *watcher) flush() {
 }
 
 // position returns the resourceVersion of what the client has last, and the number of events.
-// It returns "" if that is unknown.
-func (x *watcher) position() (version string, sent int) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.format == nil {
-		return "", x.sent
+// The version is empty if it is unknown. It returns false while something is sent.
+func (x *watcher) position() (version string, sent int, ok bool) {
+	if !x.mu.TryLock() {
+		return "", 0, false
 	}
-	if x.sent == 0 {
-		if x.upToDate != "" {
-			return x.upToDate, 0
-		}
-		if version := x.request.URL.Query().Get("resourceVersion"); version != "0" {
-			return version, 0
-		}
-		return "", 0
+	defer x.mu.Unlock()
+	switch {
+	case x.format == nil || x.left:
+		return "", 0, true
+	case x.sent == 0 && x.upToDate != "":
+		return x.upToDate, 0, true
+	case x.sent == 0:
+		return strings.TrimPrefix(x.request.URL.Query().Get("resourceVersion"), "0"), 0, true
 	}
 	kind, version, err := x.format.read(x.last)
 	if err != nil || kind == watch.Error {
-		return "", x.sent
+		return "", x.sent, true
 	}
-	return version, x.sent
+	return version, x.sent, true
 }
 
 // confirm notes that the client has all events up to the revision, unless an event was sent
 // after the first sent ones.
 func (x *watcher) confirm(revision string, sent int) bool {
-	x.mu.Lock()
+	if !x.mu.TryLock() {
+		return false
+	}
 	defer x.mu.Unlock()
 	if x.sent == sent {
 		x.upToDate = revision
@@ -257,16 +262,25 @@ func (x *watcher) confirm(revision string, sent int) bool {
 // bookmark tells the client and the watcher that the client has all events up to the revision,
 // unless an event was sent after the first sent ones.
 func (x *watcher) bookmark(event []byte, revision string, sent int) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.sent != sent {
+	if !x.mu.TryLock() {
 		return false
 	}
+	defer x.mu.Unlock()
+	if x.left || x.sent != sent {
+		return x.left
+	}
 	if x.request.URL.Query().Get("allowWatchBookmarks") == "true" {
+		control := http.NewResponseController(x.client)
+		if err := control.SetWriteDeadline(time.Now().Add(probeTimeout)); err != nil {
+			return false // without a bound, a client that does not read would keep it awake
+		}
 		if x.sendLocked(event) != nil {
 			return false
 		}
 		x.flush()
+		if control.SetWriteDeadline(time.Time{}) != nil {
+			return false
+		}
 	}
 	x.upToDate = revision
 	return true

@@ -18,6 +18,9 @@ const (
 	// watch caches. Without bookmarks a watch that ends after some minutes without an event
 	// cannot be continued: its resource version has been compacted.
 	bookmarkInterval = time.Minute
+	// beforeDeadline is the time before the timeout of a watch at which it gets a bookmark, as
+	// those of watch caches (upstream: cacher.cacheWatcher.nextBookmarkTime).
+	beforeDeadline = 2 * time.Second
 )
 
 // promptWatches is a store without a watch cache. It does for its watches what watch caches
@@ -41,18 +44,18 @@ func (s *promptWatches) Watch(ctx context.Context, key string, options storage.L
 		events: make(chan watch.Event), ended: make(chan struct{}),
 	}
 	ctx, w.stop = context.WithCancel(ctx)
-	go w.run(ctx, func() { s.requestProgress(ctx) })
+	go w.run(ctx, func(apart time.Duration) { s.requestProgress(ctx, apart) })
 	return w, nil
 }
 
 // requestProgress makes etcd send its revision to all watches of the store, as bookmarks.
-// Each watch requests it; one request in half an interval is sent.
-func (s *promptWatches) requestProgress(ctx context.Context) {
+// Each watch requests it; requests are sent so far apart.
+func (s *promptWatches) requestProgress(ctx context.Context, apart time.Duration) {
 	if !feature.DefaultFeatureSupportChecker.Supports(storage.RequestWatchProgress) {
 		return // older versions of etcd send it before the events that it includes
 	}
 	s.mu.Lock()
-	due := time.Since(s.requested) >= bookmarkInterval/2
+	due := time.Since(s.requested) >= apart
 	if due {
 		s.requested = time.Now()
 	}
@@ -81,17 +84,20 @@ func (w *promptWatch) Stop() {
 }
 
 // run passes events on until one of the sides ends the watch, or the client takes none. It
-// requests a bookmark in each interval.
-func (w *promptWatch) run(ctx context.Context, requestBookmark func()) {
+// requests a bookmark in each interval and before the timeout.
+func (w *promptWatch) run(ctx context.Context, requestBookmark func(apart time.Duration)) {
 	defer close(w.ended)
 	defer w.stop()
 	defer close(w.events)
 	defer w.inner.Stop()
-	var due <-chan time.Time // never without bookmarks
+	var due, last <-chan time.Time // never without bookmarks
 	if w.bookmarks {
 		ticker := time.NewTicker(bookmarkInterval)
 		defer ticker.Stop()
 		due = ticker.C
+		if deadline, ok := ctx.Deadline(); ok {
+			last = time.After(time.Until(deadline) - beforeDeadline)
+		}
 	}
 	for {
 		select {
@@ -100,7 +106,9 @@ func (w *promptWatch) run(ctx context.Context, requestBookmark func()) {
 				return
 			}
 		case <-due:
-			requestBookmark()
+			requestBookmark(bookmarkInterval / 2)
+		case <-last:
+			requestBookmark(beforeDeadline / 2)
 		case <-ctx.Done():
 			return
 		}

@@ -85,7 +85,7 @@ func TestBookmarksAreRequested(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			w := &promptWatch{inner: watch.NewFake(), bookmarks: bookmarks, events: make(chan watch.Event), stop: stop, ended: make(chan struct{})}
 			requests := 0
-			go w.run(ctx, func() { requests++ })
+			go w.run(ctx, func(time.Duration) { requests++ })
 			time.Sleep(10*bookmarkInterval + time.Second)
 			w.Stop()
 			if requests != want {
@@ -129,7 +129,7 @@ func TestBookmarksWithoutACache(t *testing.T) {
 		prompt.mu.Lock()
 		prompt.requested = time.Time{}
 		prompt.mu.Unlock()
-		prompt.requestProgress(t.Context())
+		prompt.requestProgress(t.Context(), bookmarkInterval/2)
 		select {
 		case event := <-watches[true].ResultChan():
 			got, err = storage.APIObjectVersioner{}.ObjectResourceVersion(event.Object)
