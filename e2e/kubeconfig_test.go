@@ -74,7 +74,7 @@ func TestExternalHostElsewhere(t *testing.T) {
 	at := []string{"--data-dir", s.Dir}
 	out := harness.Runs(t, harness.ExitOK, append([]string{"kubeconfig", "create", "jane"}, at...)...)
 	harness.Contains(t, out, "server: https://mini.invalid:")
-	out = harness.Runs(t, harness.ExitOK, append([]string{"kubeconfig", "scrape", filepath.Join(t.TempDir(), "scrape")}, at...)...)
+	out = harness.Runs(t, harness.ExitOK, append([]string{"kubeconfig", "create", "joe", "-o", filepath.Join(t.TempDir(), "joe.kubeconfig")}, at...)...)
 	harness.Contains(t, out, "https://mini.invalid:")
 	out = harness.Runs(t, harness.ExitOK, append(append([]string{"kubectl"}, at...), "get", "namespace", "default", "-o", "name")...)
 	harness.Contains(t, out, "namespace/default")

@@ -10,34 +10,25 @@ import (
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/yaml"
-
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// TestScrapeIdentity: one command makes what Prometheus needs, and no more rights.
+// TestScrapeIdentity: the commands of `help monitoring` make what Prometheus needs, and no
+// more rights.
 func TestScrapeIdentity(t *testing.T) {
 	t.Parallel()
 	s := shared.Server(t)
 	dir := filepath.Join(t.TempDir(), "scrape")
 	name := unique("prometheus")
+	s.Kubectl("", "create", "namespace", name)
+	s.Kubectl("", "create", "serviceaccount", "prometheus", "-n", name)
+	s.Kubectl("", "create", "clusterrole", name, "--verb=get", "--non-resource-url=/metrics")
+	s.Kubectl("", "create", "clusterrolebinding", name, "--clusterrole="+name, "--serviceaccount="+name+":prometheus")
 	issue := func() {
 		t.Helper()
-		harness.Contains(t, harness.Runs(t, harness.ExitOK, "kubeconfig", "scrape", dir, "--service-account", "monitoring/"+name, "--kubeconfig", s.Kubeconfig), "prometheus.yaml scrapes https://")
+		harness.Runs(t, harness.ExitOK, "kubeconfig", "create", "--service-account", name+"/prometheus", "--expires", "365d", "--in-cluster-env", dir, "--kubeconfig", s.Kubeconfig)
 	}
 	issue()
-	config := struct {
-		Scrape []struct {
-			Scheme        string
-			Authorization struct {
-				File string `json:"credentials_file"`
-			}
-			TLS struct {
-				CA string `json:"ca_file"`
-			} `json:"tls_config"`
-			Static []struct{ Targets []string } `json:"static_configs"`
-		} `json:"scrape_configs"`
-	}{}
 	read := func(name string) []byte {
 		t.Helper()
 		data, err := os.ReadFile(filepath.Join(dir, name))
@@ -46,21 +37,17 @@ func TestScrapeIdentity(t *testing.T) {
 		}
 		return data
 	}
-	if err := yaml.Unmarshal(read("prometheus.yaml"), &config); err != nil || len(config.Scrape) != 1 {
-		t.Fatalf("%v: %+v", err, config)
-	}
-	job := config.Scrape[0]
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(read(job.TLS.CA))
+	roots.AppendCertsFromPEM(read("ca.crt"))
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
 	defer client.CloseIdleConnections()
 	get := func(path string) int {
 		t.Helper()
-		request, err := http.NewRequest(http.MethodGet, job.Scheme+"://"+job.Static[0].Targets[0]+path, nil)
+		request, err := http.NewRequest(http.MethodGet, s.RESTConfig().Host+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(read(job.Authorization.File))))
+		request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(read("token"))))
 		response, err := client.Do(request)
 		if err != nil {
 			t.Fatal(err)
@@ -74,8 +61,6 @@ func TestScrapeIdentity(t *testing.T) {
 	}
 	issue() // renews the token
 	harness.Eventually(t, "the new token works", func() error { return isStatus(get("/metrics"), http.StatusOK) })
-	harness.Runs(t, harness.ExitUsage, "kubeconfig", "scrape")
-	harness.Runs(t, harness.ExitUsage, "kubeconfig", "scrape", dir, "--service-account", "x")
 }
 
 // isStatus returns an error for another status code.

@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"k8s.io/kubernetes/pkg/kubeapiserver/options"
-
-	"kube-hyper-mini.io/kube-hyper-mini/internal/issuers"
 )
 
 // TestUntrustedIssuer: only the token of an issuer that is not trusted is explained.
@@ -42,12 +40,20 @@ func TestUntrustedIssuer(t *testing.T) {
 	} {
 		request := &http.Request{Header: http.Header{}} // as that of a TokenReview: nothing else
 		request.Header.Set("Authorization", header)
-		err := untrustedIssuer(request, func() ([]string, error) { return trustedIssuers(authentication, issuers.NewFile(file)) })
+		err := untrustedIssuer(request, func() ([]string, error) { return trustedIssuers(authentication) })
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%.80q: %v, want %q", header, err, want)
 		}
 	}
-	if _, err := trustedIssuers(authentication, issuers.NewFile(file+".missing")); err == nil {
-		t.Error("a missing file gives no error")
+	for name, content := range map[string]string{"missing": "", "invalid": "jwt: 5\n"} {
+		authentication.AuthenticationConfigFile = filepath.Join(t.TempDir(), name)
+		if content != "" {
+			if err := os.WriteFile(authentication.AuthenticationConfigFile, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := trustedIssuers(authentication); err == nil || !strings.Contains(err.Error(), authentication.AuthenticationConfigFile) {
+			t.Errorf("the file is %s: %v", name, err)
+		}
 	}
 }

@@ -66,7 +66,7 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"kubeconfig", "--force"}, "--force needs --output"},
 		{[]string{"kubeconfig", "-o", file}, "the file exists; --force replaces it"},
 		{[]string{"completion", "tcsh"}, `unknown command "tcsh" for "kube-hyper-mini completion"; allowed: bash, fish, powershell, zsh;`},
-		{[]string{"kubeconfig", "merge", "--help"}, `unknown command "merge" for "kube-hyper-mini kubeconfig"; allowed: create, scrape;`},
+		{[]string{"kubeconfig", "merge", "--help"}, `unknown command "merge" for "kube-hyper-mini kubeconfig"; allowed: create;`},
 		{[]string{"backup", "sav", "--help"}, `did you mean "save"?`},
 		{[]string{"backup", "sav", "--data-dir", file}, `unknown command "sav" for "kube-hyper-mini backup"; did you mean "save"?`},
 		{[]string{"certs", "lst", "-o"}, `unknown command "lst" for "kube-hyper-mini certs"; did you mean "list"?`},

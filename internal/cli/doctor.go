@@ -107,7 +107,7 @@ func examine(cmd *cobra.Command, flags *clientFlags) (*doctor.Report, error) {
 // examineServer checks a running server.
 func examineServer(cmd *cobra.Command, report *doctor.Report, kubeconfig []byte, cfg *doctor.Config) error {
 	if err := admin.Reachable(cmd.Context(), kubeconfig); err != nil {
-		doctor.Unreachable(cmd.Context(), report, kubeconfig, err)
+		doctor.Unreachable(report, kubeconfig, err)
 		return nil
 	}
 	report.Running = true

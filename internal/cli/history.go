@@ -221,15 +221,15 @@ MANAGER is the field manager of the change, SIZE that of the object in etcd.`,
 				return err
 			}
 			stop := p.track(cmd, "reading the journal")
-			defer stop()
-			printer := newVersionPrinter(&firstWrite{to: cmd.OutOrStdout(), before: stop}, output)
-			if err := p.journal.Versions(cmd.Context(), p.object, from, limit, printer.print); err != nil {
+			versions, err := p.journal.Versions(cmd.Context(), p.object, from, limit)
+			stop()
+			if err != nil {
 				return err
 			}
-			if printer.count == 0 {
+			if len(versions) == 0 {
 				return fmt.Errorf("the journal has no version of %s", p.object)
 			}
-			return printer.end()
+			return output.write(cmd.OutOrStdout(), versions, func(w io.Writer) error { return printVersions(w, versions) })
 		},
 	}
 	flags.add(cmd)
@@ -237,6 +237,25 @@ MANAGER is the field manager of the change, SIZE that of the object in etcd.`,
 	cmd.Flags().IntVar(&limit, "limit", 1000, "how many versions to list, the newest; 0 for all")
 	cmd.Flags().StringVar(&since, "since", "", "list only versions that are younger than this, as 24h, \"7d ago\" or a time as in --at of history show")
 	return cmd
+}
+
+func printVersions(w io.Writer, versions []history.Version) error {
+	return writeTable(w, func(row func(format string, args ...any)) {
+		row("REVISION\tTIME\tCHANGE\tMANAGER\tSIZE")
+		for _, v := range versions {
+			at, manager, size := v.Time.Local().Format("2006-01-02 15:04:05.000"), cmp.Or(v.Manager, "-"), "-"
+			if v.Before {
+				at = "< " + at
+			}
+			if v.Change != history.Deleted {
+				size = bytes(int64(v.SizeBytes))
+			}
+			if v.Problem != "" {
+				manager = "(" + v.Problem + ")"
+			}
+			row("%d\t%s\t%s\t%s\t%s", v.Revision, at, v.Change, manager, size)
+		}
+	})
 }
 
 func newHistoryShow() *cobra.Command {

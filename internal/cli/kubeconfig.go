@@ -61,7 +61,7 @@ not have that host, the kubeconfig names one that the certificate has
 	cmd.Flags().StringVar(&flags.context, "context", kubeconfig.Name, "name of the context to merge as")
 	cmd.Flags().StringVar(&flags.into, "into", "", "file to merge into (default: the first of $KUBECONFIG that exists, else its last; without KUBECONFIG ~/.kube/config)")
 	cmd.Flags().BoolVar(&flags.use, "use", false, "make it the current context")
-	cmd.AddCommand(newKubeconfigCreate(), newKubeconfigScrape())
+	cmd.AddCommand(newKubeconfigCreate())
 	return cmd
 }
 

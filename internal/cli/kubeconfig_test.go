@@ -75,7 +75,7 @@ func TestUserKubeconfig(t *testing.T) {
 // TestDurationFlags: each flag for a duration takes days and years, and prints days.
 func TestDurationFlags(t *testing.T) {
 	for _, line := range []string{
-		"status --wait", "run --grace", "certs rotate --overlap", "kubeconfig create --expires", "kubeconfig scrape --expires",
+		"status --wait", "run --grace", "certs rotate --overlap", "kubeconfig create --expires",
 	} {
 		words := strings.Fields(line)
 		cmd, _, err := newRoot(Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}).Find(words[:len(words)-1])

@@ -11,13 +11,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/issuers"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
@@ -111,19 +109,12 @@ func (k *credentials) check(add func(Finding)) {
 
 // user returns why the credentials are not accepted, or "".
 func (k *credentials) user(info *api.AuthInfo) string {
-	data, token := info.ClientCertificateData, info.Token
+	data := info.ClientCertificateData
 	if len(data) == 0 && info.ClientCertificate != "" {
 		var err error
 		if data, err = os.ReadFile(relative(k.path, info.ClientCertificate)); err != nil {
 			return err.Error()
 		}
-	}
-	if token == "" && info.TokenFile != "" {
-		read, err := os.ReadFile(relative(k.path, info.TokenFile))
-		if err != nil {
-			return err.Error()
-		}
-		token = strings.TrimSpace(string(read))
 	}
 	if list := parseCertificates(data); len(list) > 0 {
 		crt := list[0]
@@ -137,9 +128,6 @@ func (k *credentials) user(info *api.AuthInfo) string {
 				return "the server's authority for clients has not signed the certificate"
 			}
 		}
-	}
-	if end := issuers.ParseClaims(token).End(); !end.IsZero() && k.now.After(end) {
-		return "the token expired at " + end.Local().Format(time.DateTime)
 	}
 	return ""
 }

@@ -8,9 +8,13 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	apiextensionsclientset "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -37,7 +41,6 @@ type server struct {
 	client     kubernetes.Interface
 	extensions apiextensionsclientset.Interface
 	status     *admin.Status
-	sent       *sentToken
 	now        func() time.Time
 }
 
@@ -49,8 +52,7 @@ func Server(ctx context.Context, report *Report, kubeconfig []byte, cfg *Config)
 		return fmt.Errorf("read the kubeconfig: %w", err)
 	}
 	connection.Timeout, connection.QPS = requestTimeout, -1 // flow control of the server bounds requests
-	s := &server{Report: report, config: cfg, sent: &sentToken{}, now: time.Now}
-	s.sent.follow(connection)
+	s := &server{Report: report, config: cfg, now: time.Now}
 	if s.client, err = kubernetes.NewForConfig(connection); err != nil {
 		return fmt.Errorf("use the kubeconfig: %w", err)
 	}
@@ -77,21 +79,36 @@ func Server(ctx context.Context, report *Report, kubeconfig []byte, cfg *Config)
 	return nil
 }
 
+// refused reports whether the server refuses the credentials of the kubeconfig, with a finding.
+func (s *server) refused(ctx context.Context) (refused bool) {
+	if slices.ContainsFunc(s.Findings, func(f Finding) bool { return f.Check == "kubeconfig" && f.Severity == Failure }) {
+		return false // it says more
+	}
+	s.check("credentials", func(add func(Finding)) error {
+		_, err := s.client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		if refused = apierrors.IsUnauthorized(err); !refused {
+			return err
+		}
+		add(Finding{
+			Severity: Failure, Object: s.Server, Problem: "it refuses the credentials of the kubeconfig",
+			Remedy: "log in again, or have an administrator make new ones: " + program + " kubeconfig create USER; " +
+				`the log of the server says why it refuses a token: "Unable to authenticate the request"`,
+		})
+		return nil
+	})
+	return refused
+}
+
 // Unreachable adds to the report that the server of the kubeconfig does not answer, and
 // err as the reason.
-func Unreachable(ctx context.Context, report *Report, kubeconfig []byte, err error) {
+func Unreachable(report *Report, kubeconfig []byte, err error) {
 	report.Server = "the server of the kubeconfig"
 	f := Finding{Severity: Failure, Problem: err.Error(), Remedy: "start the server; if it runs, check its address, its log, and the firewalls between it and this machine"}
-	check := "server"
 	if connection, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig); err == nil {
 		report.Server = connection.Host
-		if command := connection.ExecProvider; command != nil && answers(ctx, connection) {
-			check = "credentials"
-			f.Remedy = "the server answers, but the command that makes the credentials (" + logging.ShellWord(command.Command) + ") fails: run it alone, as the exec section of the user in the kubeconfig has it"
-		}
 	}
 	f.Object = report.Server
-	report.check(check, func(add func(Finding)) error {
+	report.check("server", func(add func(Finding)) error {
 		add(f)
 		return nil
 	})

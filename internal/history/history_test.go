@@ -1,7 +1,6 @@
 package history
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -122,11 +121,7 @@ func TestVersions(t *testing.T) {
 		{"a deletion of what is not there any more", []part{{[]record{removal(1).inBase()}, nil}}, ""},
 	} {
 		var got []string
-		visit := func(v Version) error {
-			got = append(got, fmt.Sprintf("%d %s %s", v.Revision, v.Change, v.Manager))
-			return nil
-		}
-		l := newVersionList(time.Time{}, 0, visit)
+		l := newVersionList(time.Time{}, 0)
 		for i, part := range c.parts {
 			l.begin(journal.Span{Chain: &journal.Chain{Number: i + 1}, Base: journal.Base{BaseName: journal.BaseName{Revision: 100}}})
 			for _, r := range part.base {
@@ -143,15 +138,17 @@ func TestVersions(t *testing.T) {
 				}
 			}
 		}
+		for _, v := range l.list() {
+			got = append(got, fmt.Sprintf("%d %s %s", v.Revision, v.Change, v.Manager))
+		}
 		if text := strings.Join(got, ", "); text != c.want {
 			t.Errorf("%s: %s, want %s", c.name, text, c.want)
 		}
 	}
 }
 
-// TestVersionsAreVisitedWhileTheyAreRead: without a limit no version is kept, with one
-// those that may be among the newest.
-func TestVersionsAreVisitedWhileTheyAreRead(t *testing.T) {
+// TestLimitOfVersions: with a limit only those are kept that may be among the newest.
+func TestLimitOfVersions(t *testing.T) {
 	t.Parallel()
 	const changes = 10
 	for _, c := range []struct {
@@ -159,17 +156,14 @@ func TestVersionsAreVisitedWhileTheyAreRead(t *testing.T) {
 		since       int64
 		want        []int64
 	}{
-		{0, 0, 0, []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}},
-		{0, 0, 8, []int64{8, 9, 10}},
+		{0, changes, 0, []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}},
+		{0, changes, 8, []int64{8, 9, 10}},
 		{3, 6, 0, []int64{8, 9, 10}},
 		{4, 8, 9, []int64{9, 10}},
 		{changes, changes, 0, []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}},
 	} {
 		var got []int64
-		l := newVersionList(time.Unix(c.since, 0), c.limit, func(v Version) error {
-			got = append(got, v.Revision)
-			return nil
-		})
+		l := newVersionList(time.Unix(c.since, 0), c.limit)
 		l.begin(journal.Span{Chain: &journal.Chain{Number: 1}})
 		for revision := int64(1); revision <= changes; revision++ {
 			r := write(revision, "", "a")
@@ -181,18 +175,12 @@ func TestVersionsAreVisitedWhileTheyAreRead(t *testing.T) {
 				t.Errorf("limit %d: %d versions are kept, want at most %d", c.limit, len(l.newest), c.keep)
 			}
 		}
-		if err := l.end(); err != nil {
-			t.Fatal(err)
+		for _, v := range l.list() {
+			got = append(got, v.Revision)
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("limit %d, since %d: %v, want %v", c.limit, c.since, got, c.want)
 		}
-	}
-	broken := errors.New("the pipe is closed")
-	l := newVersionList(time.Time{}, 0, func(Version) error { return broken })
-	l.begin(journal.Span{Chain: &journal.Chain{Number: 1}})
-	if err := l.add(write(1, "new", "a")); !errors.Is(err, broken) {
-		t.Errorf("the reading goes on without a reader: %v", err)
 	}
 }
 

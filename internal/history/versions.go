@@ -50,20 +50,18 @@ type Version struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// Versions calls visit for the versions of an object since a time, the oldest first: for
-// the newest ones if there are more than limit, which is 0 for all. With a limit, visit is
-// called when the journal has been read; without, while it is read, so that memory does
-// not hold the versions. Parts of the journal before since are not read. Parts that are
-// damaged are left out with a warning.
-func (a *Journal) Versions(ctx context.Context, o Object, since time.Time, limit int, visit func(Version) error) error {
+// Versions returns the versions of an object since a time, the oldest first: the newest
+// ones if there are more than limit, which is 0 for all. Parts of the journal before since
+// are not read. Parts that are damaged are left out with a warning.
+func (a *Journal) Versions(ctx context.Context, o Object, since time.Time, limit int) ([]Version, error) {
 	spans, problems, err := journal.Spans(ctx, a.reader.Store)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, problem := range problems {
 		a.warn("WARNING: %s", problem)
 	}
-	list := newVersionList(since, limit, visit)
+	list := newVersionList(since, limit)
 	for _, span := range spans {
 		if !since.IsZero() && !span.Ended.IsZero() && span.Ended.Before(since) {
 			continue
@@ -75,10 +73,10 @@ func (a *Journal) Versions(ctx context.Context, o Object, since time.Time, limit
 			continue
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return list.end()
+	return list.list(), nil
 }
 
 // versionList finds the versions in the records. The same version may be in several bases
@@ -86,9 +84,7 @@ func (a *Journal) Versions(ctx context.Context, o Object, since time.Time, limit
 type versionList struct {
 	since time.Time
 	limit int
-	visit func(Version) error
-	// newest has up to twice limit versions that have not been visited; none without a
-	// limit.
+	// newest has all versions, or with a limit up to twice as many.
 	newest []Version
 	seed   maphash.Seed
 	seen   map[seenKey]struct{}
@@ -106,8 +102,8 @@ type seenKey struct {
 	hash     uint64
 }
 
-func newVersionList(since time.Time, limit int, visit func(Version) error) *versionList {
-	return &versionList{since: since, limit: limit, visit: visit, seed: maphash.MakeSeed(), seen: map[seenKey]struct{}{}}
+func newVersionList(since time.Time, limit int) *versionList {
+	return &versionList{since: since, limit: limit, seed: maphash.MakeSeed(), seen: map[seenKey]struct{}{}}
 }
 
 func (l *versionList) begin(span journal.Span) { l.span, l.inBase, l.inBaseKey = span, nil, seenKey{} }
@@ -128,7 +124,8 @@ func (l *versionList) add(r record) error {
 	if r.deleted && (l.last == nil || l.last.deleted) {
 		return nil // its versions were removed from the journal
 	}
-	return l.append(l.version(r), r, key)
+	l.append(l.version(r), r, key)
+	return nil
 }
 
 // based compares the object in the base with the last version.
@@ -137,37 +134,32 @@ func (l *versionList) based() error {
 	case l.inBase == nil && l.last != nil && !l.last.deleted:
 		// The deletion is in a part of the journal that is missing or damaged.
 		gone := record{revision: l.span.Base.Revision, time: l.span.Base.Time, stored: true, deleted: true}
-		return l.append(l.version(gone), gone, seenKey{revision: -1})
+		l.append(l.version(gone), gone, seenKey{revision: -1})
 	case l.inBase != nil && l.lastKey != l.inBaseKey:
 		version := l.version(*l.inBase)
 		version.Change = Restored
-		return l.append(version, *l.inBase, l.inBaseKey)
+		l.append(version, *l.inBase, l.inBaseKey)
 	}
 	return nil
 }
 
-func (l *versionList) append(version Version, r record, key seenKey) error {
+func (l *versionList) append(version Version, r record, key seenKey) {
 	l.last, l.lastKey = &r, key
 	switch {
 	case version.Time.Before(l.since):
-		return nil
-	case l.limit == 0:
-		return l.visit(version)
-	case len(l.newest) >= 2*l.limit:
+		return
+	case l.limit > 0 && len(l.newest) >= 2*l.limit:
 		l.newest = slices.Delete(l.newest, 0, len(l.newest)-l.limit)
 	}
 	l.newest = append(l.newest, version)
-	return nil
 }
 
-// end visits the versions that have not been visited.
-func (l *versionList) end() error {
-	for _, version := range l.newest[max(0, len(l.newest)-l.limit):] {
-		if err := l.visit(version); err != nil {
-			return err
-		}
+// list returns the versions, or the newest ones up to the limit.
+func (l *versionList) list() []Version {
+	if l.limit == 0 {
+		return l.newest
 	}
-	return nil
+	return l.newest[max(0, len(l.newest)-l.limit):]
 }
 
 func (l *versionList) version(r record) Version {

@@ -1,8 +1,6 @@
 package doctor
 
 import (
-	"encoding/base64"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -26,29 +24,19 @@ func userOf(server, user string) []byte {
 		"contexts: [{name: mini, context: {cluster: mini, user: jane}}]\ncurrent-context: mini\n", server, user)
 }
 
-// TestRefusedToken: a server that refuses a token is the only finding, which says what
-// the token is.
+// TestRefusedToken: a server that refuses a token is the only finding.
 func TestRefusedToken(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}`)
 	}))
 	defer server.Close()
-	end := time.Now().Add(time.Hour)
-	for payload, want := range map[string]string{
-		"":  "refuses the credentials",
-		"x": "refuses the credentials",
-		fmt.Sprintf(`{"iss":"https://dex.example.org","aud":"maxi","sub":"jane","exp":%d}`, end.Unix()): `its issuer is "https://dex.example.org", its audience ["maxi"], its subject "jane", and it expires at ` + end.Format(time.DateTime),
-		`{"iss":"https://dex.example.org","aud":["a","b"]}`:                                             `its audience ["a" "b"]`,
-	} {
-		report := &Report{}
-		token := "e30." + base64.RawURLEncoding.EncodeToString([]byte(payload)) + ".x"
-		if err := Server(t.Context(), report, userOf(server.URL, "{token: "+token+"}"), nil); err != nil {
-			t.Fatal(err)
-		}
-		if len(report.Findings) != 1 || report.Findings[0].Check != "credentials" || !strings.Contains(report.Findings[0].Problem, want) {
-			t.Errorf("findings: %+v, want %q", report.Findings, want)
-		}
+	report := &Report{}
+	if err := Server(t.Context(), report, userOf(server.URL, "{token: x}"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Findings) != 1 || report.Findings[0].Check != "credentials" || !strings.Contains(report.Findings[0].Problem, "refuses the credentials") {
+		t.Errorf("findings: %+v", report.Findings)
 	}
 }
 
@@ -72,24 +60,6 @@ func TestForbidden(t *testing.T) {
 			t.Errorf("%s: %s", skipped.Check, skipped.Reason)
 		}
 	}
-}
-
-// TestFailingCommand: a command that makes no credentials is not taken for a server that
-// does not answer.
-func TestFailingCommand(t *testing.T) {
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }))
-	user := "{exec: {apiVersion: client.authentication.k8s.io/v1, command: /nonexistent/login, interactiveMode: Never}}"
-	for want, kubeconfig := range map[string][]byte{
-		"credentials": userOf(server.URL, user),
-		"server":      userOf("https://127.0.0.1:1", user),
-	} {
-		report := &Report{}
-		Unreachable(t.Context(), report, kubeconfig, errors.New("getting credentials: no such file"))
-		if len(report.Findings) != 1 || report.Findings[0].Check != want || strings.Contains(report.Findings[0].Remedy, "/nonexistent/login") != (want == "credentials") {
-			t.Errorf("findings: %+v, want one of %q", report.Findings, want)
-		}
-	}
-	server.Close()
 }
 
 // TestUnusableKubeconfig: a file that is no kubeconfig, or has no current context, is a
