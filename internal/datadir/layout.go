@@ -44,7 +44,6 @@ var layout = []layoutEntry{
 	{pattern: "before-restore-*", content: []string{"**"}},
 	{pattern: "before-import", content: []string{"**"}},
 	{pattern: "journal", content: []string{"*"}},
-	{pattern: "archive", content: []string{"*"}}, // the journal's former name
 	{pattern: "restored-from.json"},
 	{pattern: "planes", content: []string{"*"}},
 	{pattern: "backups", content: []string{"*.tar.gz", "*.tar.gz.age", ".unfinished-*"}, backups: true},

@@ -189,9 +189,6 @@ func (e *refusedError) Error() string { return e.text }
 func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
 	w.etcd = w.config.Connect()
 	w.ledger.setStandby(w.config.Lead != nil)
-	if err := w.takeFormerDirectory(); err != nil {
-		return err
-	}
 	if w.id, err = writerID(w.dir); err != nil {
 		return err
 	}
@@ -221,18 +218,6 @@ func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
 			return err
 		}
 		w.ledger.setStandby(true)
-	}
-	return nil
-}
-
-// takeFormerDirectory gives the directory of a release that called the journal an archive its
-// present name.
-func (w *Writer) takeFormerDirectory() error {
-	if _, err := os.Lstat(w.dir); !isMissing(err) {
-		return err
-	}
-	if err := os.Rename(filepath.Join(w.config.DataDir, "archive"), w.dir); err != nil && !isMissing(err) {
-		return fmt.Errorf("rename the directory of the journal: %w", err)
 	}
 	return nil
 }

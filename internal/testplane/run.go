@@ -113,7 +113,7 @@ func (r *runner) serve(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	code := 0
-	if err = r.awaitReady(started); err == nil {
+	if err = r.awaitReady(ctx, started); err == nil {
 		code, err = r.use(ctx)
 	}
 	var ended *serverEndedError
@@ -150,22 +150,18 @@ func ends(signal os.Signal) bool { return signal == os.Interrupt || signal == sy
 func endsRun(signal os.Signal) bool { return slices.Contains(ending, signal) }
 
 // awaitReady returns an error if the server has stopped, or is to stop.
-func (r *runner) awaitReady(started <-chan error) error {
-	for {
+func (r *runner) awaitReady(ctx context.Context, started <-chan error) error {
+	return r.untilEnd(ctx, func(ctx context.Context) error {
 		select {
 		case err := <-started:
 			if err != nil {
 				return &serverEndedError{"start the server", err}
 			}
 			return nil
-		case <-r.owner:
-			return errors.New("standard input ended during the start; everything is removed")
-		case signal := <-r.Signals:
-			if endsRun(signal) {
-				return &SignalError{signal}
-			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
-	}
+	})
 }
 
 // use applies the manifests and runs the command.

@@ -41,7 +41,7 @@ func ImportBundle(ctx context.Context, cfg *config.ServerConfiguration, file str
 
 func restoreConfig(cfg *config.ServerConfiguration) backup.RestoreConfig {
 	// The spool of the journal has the identity of its writer.
-	restore := backup.RestoreConfig{Keep: []string{"journal", "archive"}, DataDir: cfg.DataDir, Named: cfg.NamedPaths(), Stamp: datadir.CurrentStamp()}
+	restore := backup.RestoreConfig{Keep: []string{"journal"}, DataDir: cfg.DataDir, Named: cfg.NamedPaths(), Stamp: datadir.CurrentStamp()}
 	// Backups in the data directory are not part of the data.
 	if inside, below := strings.CutPrefix(cfg.Backup.Dir, cfg.DataDir+string(filepath.Separator)); below {
 		name, _, _ := strings.Cut(inside, string(filepath.Separator))
