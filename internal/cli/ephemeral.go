@@ -22,6 +22,9 @@ func runEphemeral(cmd *cobra.Command, flags *configFlags) error {
 	if err != nil {
 		return err
 	}
+	if cfg.Planes.Enabled {
+		return usageError(source.Locate(config.NewFieldError("planes.enabled", "is not for --ephemeral: unset it, or leave out --ephemeral")))
+	}
 	log, err := serverLog(cmd, cfg)
 	if err != nil {
 		return err

@@ -32,7 +32,10 @@ func partCommand(cmd *cobra.Command, flags *configFlags, part controlplane.Part)
 		}
 		options.Config = cfg
 		var server *controlplane.ControlPlane
-		if part == "" && cfg.Planes.Enabled {
+		if cfg.Planes.Enabled && part != "" {
+			return usageError(source.Locate(config.NewFieldError("planes.enabled", "needs the whole server: run `kube-hyper-mini server`, or unset it")))
+		}
+		if cfg.Planes.Enabled {
 			planes.New(planes.Config{Host: cfg, URL: func() string { return server.URL() }, Log: options.Log}).Extend(&options)
 		}
 		server, err = controlplane.New(options)

@@ -41,6 +41,10 @@ func (p *plane) parkNew(x *watcher) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	media := p.media[mediaKey(x.request)]
+	// The control plane checks the credentials when it wakes: until then, few may wait.
+	if limit := p.manager.config.Host.Limits.WatchesPerUser; limit > 0 && len(p.watches) >= limit {
+		return false
+	}
 	if p.state != asleep || p.revision == "" || media == "" || query.Get("resourceVersion") != p.revision || query.Get("sendInitialEvents") == "true" {
 		return false
 	}

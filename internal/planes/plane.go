@@ -13,7 +13,6 @@ import (
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 
-	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
 )
 
@@ -193,15 +192,8 @@ func (p *plane) launch(ctx context.Context) (*controlplane.ControlPlane, error) 
 	if _, err := os.Stat(p.dir()); errors.Is(err, fs.ErrNotExist) && made {
 		return nil, fmt.Errorf("its directory %s is missing: put it back, or delete the ControlPlane", p.dir())
 	}
-	cfg := config.Default()
-	host := p.manager.config.Host
-	cfg.APIServer.FeatureGates, cfg.Limits = host.APIServer.FeatureGates, host.Limits
-	cfg.Etcd.Embedded.QuotaBackend = host.Planes.QuotaBackend
-	if spec.Profile != "" {
-		cfg.APIs.Profile = spec.Profile
-	}
 	server, err := controlplane.New(controlplane.Options{
-		Dir: p.dir(), Config: cfg, NewIdentity: copied, Log: warningsOf(p.manager.config.Log, p.name),
+		Dir: p.dir(), Config: configuration(p.manager.config.Host, spec), NewIdentity: copied, Log: warningsOf(p.manager.config.Log, p.name),
 		Middleware: func(next http.Handler) http.Handler {
 			p.mu.Lock()
 			p.handler = next

@@ -137,3 +137,18 @@ func addFinalizer(_ context.Context, attributes admission.Attributes) error {
 	}
 	return nil
 }
+
+// configuration returns that of a control plane of the host.
+func configuration(host *config.ServerConfiguration, spec Spec) *config.ServerConfiguration {
+	cfg := config.Default()
+	cfg.APIServer.FeatureGates, cfg.Limits = host.APIServer.FeatureGates, host.Limits
+	cfg.APIServer.Authentication.MaxTokenExpiration = host.APIServer.Authentication.MaxTokenExpiration
+	// References to Services reach what those of the host reach. The address is not listened on:
+	// a server on loopback only may call others on loopback.
+	cfg.ServiceEndpointPolicy, cfg.Serving.BindAddress = host.ServiceEndpointPolicy, host.Serving.BindAddress
+	cfg.Etcd.Embedded.QuotaBackend = host.Planes.QuotaBackend
+	if spec.Profile != "" {
+		cfg.APIs.Profile = spec.Profile
+	}
+	return cfg
+}
