@@ -129,7 +129,11 @@ func (p *page) run(what string, actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, harness.Patience)
 	defer cancel()
-	if err := chromedp.Do(ctx, actions...); err != nil {
+	err := chromedp.Do(ctx, actions...)
+	for err != nil && strings.Contains(err.Error(), "Could not find node") { // the page was drawn again meanwhile
+		err = chromedp.Do(ctx, actions...)
+	}
+	if err != nil {
 		p.t.Fatalf("%s: %v; the page shows:\n%s", what, err, p.text())
 	}
 }

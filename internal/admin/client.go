@@ -46,12 +46,18 @@ func send(ctx context.Context, kubeconfig []byte, method, path string, timeout t
 // ErrNoAnswer is in errors about a server that does not answer.
 var ErrNoAnswer = errors.New("is it running?")
 
+// ErrNoCredentials is in errors about a request that was not sent for want of credentials.
+var ErrNoCredentials = errors.New("run it by hand to see why")
+
 // NoAnswer returns the error of a request to a server that does not answer, without the
 // request, which users have not made.
 func NoAnswer(host string, err error) error {
 	var request *url.Error
 	if errors.As(err, &request) {
 		err = request.Err
+	}
+	if strings.HasPrefix(err.Error(), "getting credentials: ") { // of client-go, for an exec plugin
+		return fmt.Errorf("the command of the kubeconfig that makes the credentials fails (%w): %w", err, ErrNoCredentials)
 	}
 	return fmt.Errorf("the server at %s does not answer (%w): %w", host, err, ErrNoAnswer)
 }

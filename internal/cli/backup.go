@@ -21,6 +21,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/planes"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/progress"
 )
 
@@ -77,6 +78,7 @@ func (f *keyFlags) add(flags *pflag.FlagSet) {
 func newBackupSave() *cobra.Command {
 	flags, encryption := &configFlags{}, &encryptFlags{}
 	var noKeys bool
+	var plane string
 	cmd := &cobra.Command{
 		Use:   "save [FILE|-]",
 		Short: "Save a backup, of a running server or of a stopped one",
@@ -92,6 +94,7 @@ to backup.encryptTo. The backup is verified before the file gets its name. It is
 encrypted to backup.encryptTo unless a flag says otherwise.`,
 		Example: `  kube-hyper-mini backup save
   kube-hyper-mini backup save --encrypt-to age1... /mnt/backups/today.tar.gz.age
+  kube-hyper-mini backup save --plane acme /mnt/backups/acme.tar.gz
   kube-hyper-mini backup save - | ssh elsewhere 'cat > today.tar.gz'`,
 		Args: atMostOne("FILE"),
 		RunE: flags.with(func(cmd *cobra.Command, args []string, cfg *config.ServerConfiguration) error {
@@ -99,12 +102,18 @@ encrypted to backup.encryptTo unless a flag says otherwise.`,
 			if err != nil {
 				return err
 			}
+			if err := checkPlane(plane); err != nil {
+				return err
+			}
+			if plane != "" {
+				cfg = planeConfig(cfg, plane)
+			}
 			options := backup.Options{Reason: backup.ReasonManual, WithoutKeys: noKeys}
 			file := filepath.Join(cfg.Backup.Dir, backup.FileName(options.Reason, to, time.Now()))
 			if len(args) == 1 {
 				file = args[0]
 			}
-			produce, err := backupFrom(cmd, flags, cfg, options)
+			produce, err := backupFrom(cmd, flags, cfg, plane, options)
 			if err != nil {
 				return err
 			}
@@ -113,8 +122,17 @@ encrypted to backup.encryptTo unless a flag says otherwise.`,
 	}
 	flags.addLocation(cmd.Flags())
 	encryption.add(cmd.Flags())
+	addPlane(cmd.Flags(), &plane)
 	cmd.Flags().BoolVar(&noKeys, "no-keys", false, "leave out certificates and keys; a restore then needs them from another backup")
 	return cmd
+}
+
+// planeConfig returns the configuration of a control plane of the server.
+func planeConfig(cfg *config.ServerConfiguration, plane string) *config.ServerConfiguration {
+	copied := *cfg
+	copied.DataDir = planes.Dir(cfg.DataDir, plane)
+	copied.Backup.Dir = filepath.Join(copied.DataDir, "backups")
+	return &copied
 }
 
 // saveBackup writes the backup to the file, or to standard output for "-", and
@@ -166,8 +184,8 @@ func checkDestination(cfg *config.ServerConfiguration, file string) error {
 }
 
 // backupFrom returns a producer that reads from the running server or, if none runs, from
-// the data directory.
-func backupFrom(cmd *cobra.Command, flags *configFlags, cfg *config.ServerConfiguration, options backup.Options) (backup.Produce, error) {
+// the data directory. That of a control plane is read through the running server only.
+func backupFrom(cmd *cobra.Command, flags *configFlags, cfg *config.ServerConfiguration, plane string, options backup.Options) (backup.Produce, error) {
 	if err := datadir.RequireUsed(cfg.DataDir); err != nil {
 		return nil, fmt.Errorf("nothing to save: %w", err) // before a directory is made
 	}
@@ -176,11 +194,18 @@ func backupFrom(cmd *cobra.Command, flags *configFlags, cfg *config.ServerConfig
 		return nil, err
 	}
 	return func(ctx context.Context, w io.Writer) error {
-		err := parts.SaveBackup(ctx, cfg, log, w, options)
+		err := datadir.ErrLocked
+		if plane == "" {
+			err = parts.SaveBackup(ctx, cfg, log, w, options)
+		}
 		return ifRunning(cmd, flags, err, func(kubeconfig []byte) error {
 			var keys *backup.Source
 			if !options.WithoutKeys {
 				keys = &backup.Source{DataDir: cfg.DataDir, ConfigFiles: cfg.InputFiles()}
+			}
+			kubeconfig, err := atPlane(kubeconfig, plane)
+			if err != nil {
+				return err
 			}
 			return admin.SaveBackup(ctx, kubeconfig, w, keys)
 		})

@@ -49,13 +49,18 @@ func addPlane(flags *pflag.FlagSet, plane *string) {
 	flags.StringVar(plane, "plane", "", "a ControlPlane of the server (see help planes)")
 }
 
+// checkPlane checks the name of a control plane, which may be empty.
+func checkPlane(plane string) error {
+	if plane != "" && len(validation.IsDNS1123Label(plane)) > 0 {
+		return usageError(fmt.Errorf("--plane: %q is not the name of a ControlPlane; kubectl get controlplanes lists them", plane))
+	}
+	return nil
+}
+
 // atPlane returns the kubeconfig for a control plane of the server; the same without a name.
 func atPlane(data []byte, plane string) ([]byte, error) {
-	if plane == "" {
-		return data, nil
-	}
-	if len(validation.IsDNS1123Label(plane)) > 0 {
-		return nil, usageError(fmt.Errorf("--plane: %q is not the name of a ControlPlane; kubectl get controlplanes lists them", plane))
+	if err := checkPlane(plane); err != nil || plane == "" {
+		return data, err
 	}
 	loaded, err := clientcmd.Load(data)
 	if err != nil {

@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -104,6 +105,9 @@ func (s *server) refused(ctx context.Context) (refused bool) {
 func Unreachable(report *Report, kubeconfig []byte, err error) {
 	report.Server = "the server of the kubeconfig"
 	f := Finding{Severity: Failure, Problem: err.Error(), Remedy: "start the server; if it runs, check its address, its log, and the firewalls between it and this machine"}
+	if errors.Is(err, admin.ErrNoCredentials) {
+		f.Remedy = "log in as the command asks for, or have an administrator make another kubeconfig"
+	}
 	if connection, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig); err == nil {
 		report.Server = connection.Host
 	}

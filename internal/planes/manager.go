@@ -84,8 +84,11 @@ func URL(server, plane string) string {
 	return strings.TrimSuffix(server, "/") + prefix + plane
 }
 
+// Dir returns the data directory of a control plane of the server with the data directory.
+func Dir(dataDir, plane string) string { return filepath.Join(dataDir, "planes", plane) }
+
 // dir has a directory for each control plane.
-func (m *Manager) dir() string { return filepath.Join(m.config.Host.DataDir, "planes") }
+func (m *Manager) dir() string { return Dir(m.config.Host.DataDir, "") }
 
 // plane returns a control plane by its name.
 func (m *Manager) plane(name string) (*plane, error) {
