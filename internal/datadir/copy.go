@@ -60,3 +60,29 @@ func CopyTree(ctx context.Context, from, to string) error {
 		return err
 	})
 }
+
+// CopyEntries is [CopyTree] for the named entries of a directory, as far as they exist.
+func CopyEntries(ctx context.Context, from, to string, names []string) error {
+	for _, name := range names {
+		if err := CopyTree(ctx, filepath.Join(from, name), filepath.Join(to, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// TreeSize returns the size of the regular files below a directory, in bytes. With an error it
+// is that of the files before.
+func TreeSize(dir string) (size int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			size += info.Size()
+		}
+		return err
+	})
+	return size, err
+}

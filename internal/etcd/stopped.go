@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	etcddatadir "go.etcd.io/etcd/server/v3/storage/datadir"
@@ -18,17 +16,7 @@ import (
 
 // StoppedSize returns the size, in bytes, of the data of a member that is not running.
 func StoppedSize(dir string) (int64, error) {
-	size := int64(0)
-	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
-			return err
-		}
-		info, err := entry.Info()
-		if err == nil {
-			size += info.Size()
-		}
-		return err
-	})
+	size, err := datadir.TreeSize(dir)
 	if err != nil {
 		return 0, fmt.Errorf("read the size of etcd's data: %w", err)
 	}

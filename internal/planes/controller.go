@@ -300,10 +300,8 @@ func (c *controller) copy(ctx context.Context, from, to string) error {
 	if err := errors.Join(os.RemoveAll(target), os.MkdirAll(target, 0o700)); err != nil {
 		return err
 	}
-	for _, name := range copied {
-		if err := datadir.CopyTree(ctx, filepath.Join(source.dir(), name), filepath.Join(target, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("copy the control plane %s: %w", from, err)
-		}
+	if err := datadir.CopyEntries(ctx, source.dir(), target, copied); err != nil {
+		return fmt.Errorf("copy the control plane %s: %w", from, err)
 	}
 	if err := syncTree(target); err != nil {
 		return fmt.Errorf("copy the control plane %s: %w", from, err)

@@ -132,10 +132,8 @@ func (m *Manager) takeRoom(ctx context.Context) error {
 		}
 		freed := m.freed
 		m.mu.Unlock()
-		if p := m.leastRecentlyUsed(); p != nil {
-			if p.sleep(ctx, 0) {
-				continue
-			}
+		if p := m.leastRecentlyUsed(); p != nil && p.sleep(ctx, 0) {
+			continue
 		}
 		select {
 		case <-freed:

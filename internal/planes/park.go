@@ -6,15 +6,17 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+
+	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
 )
 
 const (
@@ -123,8 +125,10 @@ func (p *plane) settle(ctx context.Context) (revision string, quiet bool) {
 	if server == nil {
 		return "", false
 	}
-	client := server.RESTConfig()
-	revision, err := currentRevision(ctx, client)
+	client, err := newRevisions(server)
+	if err == nil {
+		revision, err = client.current(ctx)
+	}
 	if err != nil {
 		return "", true // a server that does not answer sleeps without its watches
 	}
@@ -140,14 +144,14 @@ func (p *plane) settle(ctx context.Context) (revision string, quiet bool) {
 		})
 	}
 	_ = probes.Wait() // they return no errors
-	after, err := currentRevision(ctx, client)
+	after, err := client.current(ctx)
 	return revision, err == nil && after == revision && !behind.Load()
 }
 
 // probe checks with a second watch, from where the client is, that the client has all events up
 // to the revision. It returns false if it has not yet. A watch that cannot be checked is not up
 // to date, which ends it with the sleep.
-func (x *watcher) probe(ctx context.Context, handler http.Handler, client *rest.Config, revision string) bool {
+func (x *watcher) probe(ctx context.Context, handler http.Handler, client revisions, revision string) bool {
 	version, sent, ok := x.position()
 	switch {
 	case !ok:
@@ -155,21 +159,16 @@ func (x *watcher) probe(ctx context.Context, handler http.Handler, client *rest.
 	case version == "" || x.ctx.Err() != nil:
 		return true
 	case !less(version, revision): // upstream sends no bookmark with the revision of the request
-		return x.confirm(revision, sent)
+		return x.confirm(revision, sent, nil)
 	}
-	if err := refresh(ctx, client, x.request.URL.Path, revision); err != nil {
+	if err := client.refresh(ctx, x.request.URL.Path, revision); err != nil {
 		return true
 	}
 	ctx, cancel := context.WithTimeout(x.ctx, probeTimeout)
 	defer cancel()
-	query := x.request.URL.Query()
-	query.Del("sendInitialEvents")
-	query.Del("resourceVersionMatch")
-	query.Set("resourceVersion", version)
-	query.Set("allowWatchBookmarks", "true")
-	query.Set("timeoutSeconds", "3")
+	request := x.continued(ctx, version, url.Values{"allowWatchBookmarks": {"true"}, "timeoutSeconds": {"3"}})
 	answer := &probe{header: http.Header{}, format: x.format, ended: cancel}
-	handler.ServeHTTP(answer, withQuery(ctx, x.request, query))
+	handler.ServeHTTP(answer, request)
 	switch {
 	case answer.event == nil || answer.code != http.StatusOK:
 		return true
@@ -178,14 +177,13 @@ func (x *watcher) probe(ctx context.Context, handler http.Handler, client *rest.
 	case less(answer.version, revision):
 		return false
 	}
-	return x.bookmark(answer.event, revision, sent)
+	return x.confirm(revision, sent, answer.event)
 }
 
 // less compares resourceVersions of one store.
 func less(a, b string) bool {
-	x, err := strconv.ParseUint(a, 10, 64)
-	y, err2 := strconv.ParseUint(b, 10, 64)
-	return err != nil || err2 != nil || x < y
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err != nil || order < 0
 }
 
 // probe is the response to a watch of which only the first event is of interest.
@@ -236,26 +234,33 @@ func (p *probe) Flush() { p.WriteHeader(http.StatusOK) }
 // CloseNotify implements http.CloseNotifier, which upstream's wrappers of responses ask for.
 func (p *probe) CloseNotify() <-chan bool { return make(chan bool) }
 
-// currentRevision returns the revision of the store, as a resourceVersion.
-func currentRevision(ctx context.Context, client *rest.Config) (string, error) {
-	return listVersion(ctx, client, "/api/v1/namespaces", nil)
+// revisions reads revisions of a control plane, as resourceVersions.
+type revisions struct{ client rest.Interface }
+
+func newRevisions(server *controlplane.ControlPlane) (revisions, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(server.RESTConfig())
+	if err != nil {
+		return revisions{}, fmt.Errorf("make the client that reads the revision: %w", err)
+	}
+	return revisions{client.RESTClient()}, nil
+}
+
+// current returns the revision of the store.
+func (r revisions) current(ctx context.Context) (string, error) {
+	return r.list(ctx, "/api/v1/namespaces", nil)
 }
 
 // refresh waits until the watch cache of the resource at the path has the revision.
-func refresh(ctx context.Context, client *rest.Config, path, revision string) error {
-	_, err := listVersion(ctx, client, path, url.Values{"resourceVersion": {revision}, "resourceVersionMatch": {"NotOlderThan"}})
+func (r revisions) refresh(ctx context.Context, path, revision string) error {
+	_, err := r.list(ctx, path, url.Values{"resourceVersion": {revision}, "resourceVersionMatch": {"NotOlderThan"}})
 	return err
 }
 
-// listVersion lists no object, and returns the resourceVersion of the list.
-func listVersion(ctx context.Context, client *rest.Config, path string, query url.Values) (string, error) {
+// list lists no object, and returns the resourceVersion of the list.
+func (r revisions) list(ctx context.Context, path string, query url.Values) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	clients, err := kubernetes.NewForConfig(client)
-	if err != nil {
-		return "", err
-	}
-	request := clients.Discovery().RESTClient().Get().AbsPath(path).Param("fieldSelector", "metadata.name=none.kube-hyper-mini.io")
+	request := r.client.Get().AbsPath(path).Param("fieldSelector", "metadata.name=none.kube-hyper-mini.io")
 	for name, values := range query {
 		request = request.Param(name, values[0])
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 
 	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 // state is the state of a plane in memory.
@@ -242,7 +243,12 @@ func (p *plane) whileServing(ctx context.Context, ready func()) error {
 	if server == nil || revision == "" {
 		return nil
 	}
-	if current, err := currentRevision(context.WithoutCancel(ctx), server.RESTConfig()); err != nil || current != revision {
+	current := ""
+	client, err := newRevisions(server)
+	if err == nil {
+		current, err = client.current(context.WithoutCancel(ctx))
+	}
+	if err != nil || current != revision {
 		p.mu.Lock()
 		p.revision = "" // the watches end, and their clients ask again
 		p.mu.Unlock()
@@ -301,8 +307,8 @@ func (p *plane) halt() {
 	p.set(falling)
 	p.mu.Unlock()
 	err := server.Stop(context.Background())
-	p.serving.Wait() // the watches are parked, or have ended
-	size := sizeOf(p.dir())
+	p.serving.Wait()                     // the watches are parked, or have ended
+	size, _ := datadir.TreeSize(p.dir()) // for people: what could be counted
 	p.mu.Lock()
 	p.server, p.handler, p.size = nil, nil, size
 	if p.revision == "" {
@@ -374,17 +380,3 @@ func (p *plane) remove(ctx context.Context) error {
 // removedPrefix is that of directories whose removal was begun. Names of control planes have
 // no dots.
 const removedPrefix = ".removed-"
-
-// sizeOf returns the size of the files below the directory, in bytes.
-func sizeOf(dir string) (size int64) {
-	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return nil // a size for people: files may go meanwhile
-		}
-		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
-			size += info.Size()
-		}
-		return nil
-	})
-	return size
-}

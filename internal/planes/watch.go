@@ -2,6 +2,7 @@ package planes
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -97,21 +98,24 @@ func (x *watcher) serveLeg(handler http.Handler, first bool) {
 	defer l.open()
 	request := x.request
 	if !first {
-		query := request.URL.Query()
-		query.Del("sendInitialEvents")
-		query.Del("resourceVersionMatch")
-		query.Set("resourceVersion", x.upToDate)
+		settings := url.Values{}
 		if !x.deadline.IsZero() {
-			query.Set("timeoutSeconds", strconv.Itoa(max(int(time.Until(x.deadline).Seconds()), 1)))
+			settings.Set("timeoutSeconds", strconv.Itoa(max(int(time.Until(x.deadline).Seconds()), 1)))
 		}
-		request = withQuery(x.ctx, request, query)
+		request = x.continued(x.ctx, x.upToDate, settings)
 	}
 	handler.ServeHTTP(l, request)
 }
 
-// withQuery returns the request with another query.
-func withQuery(ctx context.Context, r *http.Request, query url.Values) *http.Request {
-	r = r.Clone(ctx)
+// continued returns the request of the client for what comes after the resourceVersion, with
+// other settings.
+func (x *watcher) continued(ctx context.Context, version string, settings url.Values) *http.Request {
+	query := x.request.URL.Query()
+	query.Del("sendInitialEvents")
+	query.Del("resourceVersionMatch")
+	query.Set("resourceVersion", version)
+	maps.Copy(query, settings)
+	r := x.request.Clone(ctx)
 	r.URL.RawQuery = query.Encode()
 	r.RequestURI = r.URL.RequestURI()
 	return r
@@ -247,21 +251,9 @@ func (x *watcher) position() (version string, sent int, ok bool) {
 }
 
 // confirm notes that the client has all events up to the revision, unless an event was sent
-// after the first sent ones.
-func (x *watcher) confirm(revision string, sent int) bool {
-	if !x.mu.TryLock() {
-		return false
-	}
-	defer x.mu.Unlock()
-	if x.sent == sent {
-		x.upToDate = revision
-	}
-	return x.sent == sent
-}
-
-// bookmark tells the client and the watcher that the client has all events up to the revision,
-// unless an event was sent after the first sent ones.
-func (x *watcher) bookmark(event []byte, revision string, sent int) bool {
+// after the first sent ones. It sends the client the bookmark, which may be nil, if the client
+// takes bookmarks.
+func (x *watcher) confirm(revision string, sent int, bookmark []byte) bool {
 	if !x.mu.TryLock() {
 		return false
 	}
@@ -269,12 +261,12 @@ func (x *watcher) bookmark(event []byte, revision string, sent int) bool {
 	if x.left || x.sent != sent {
 		return x.left
 	}
-	if x.request.URL.Query().Get("allowWatchBookmarks") == "true" {
+	if bookmark != nil && x.request.URL.Query().Get("allowWatchBookmarks") == "true" {
 		control := http.NewResponseController(x.client)
 		if err := control.SetWriteDeadline(time.Now().Add(probeTimeout)); err != nil {
 			return false // without a bound, a client that does not read would keep it awake
 		}
-		if x.sendLocked(event) != nil {
+		if x.sendLocked(bookmark) != nil {
 			return false
 		}
 		x.flush()

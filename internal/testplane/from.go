@@ -69,11 +69,8 @@ func copyData(ctx context.Context, from, to string) error {
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return err
 	}
-	for _, name := range copied {
-		err := datadir.CopyTree(ctx, filepath.Join(from, name), filepath.Join(to, name))
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
+	if err := datadir.CopyEntries(ctx, from, to, copied); err != nil {
+		return err
 	}
 	return requireUnused(ctx, from) // a server that was started meanwhile may have changed files
 }
