@@ -190,7 +190,7 @@ func endsOrRefuses(t *testing.T, s *harness.Server) {
 // nothing.
 func TestFileSizeLimit(t *testing.T) {
 	t.Parallel()
-	const blocks = 20 << 20 / 512 // the log takes 16 MB for its next file, the database grows beyond it
+	const blocks = 20 << 20 / 512 // the file of the database grows beyond it
 	limited := harness.Options{Wrap: []string{"sh", "-c", fmt.Sprintf(`ulimit -f %d; exec "$0" "$@"`, blocks)}}
 	s := newSite(t, limited, 2, 1)
 	server := s.start()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 )
 
@@ -25,6 +26,23 @@ func TestCopyFile(t *testing.T) {
 	}
 	if info, err := os.Stat(to); err != nil || !HasMode(info, 0o600) {
 		t.Errorf("the copy is %v, %v", info.Mode(), err)
+	}
+	hollow := filepath.Join(dir, "hollow")
+	file, err := os.Create(hollow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = file.WriteAt([]byte("middle"), 8<<20)
+	if err := errors.Join(err, file.Truncate(copyPiece+7), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	size, err = CopyFile(t.Context(), hollow, filepath.Join(dir, "tree"), 0o600)
+	before, _ := os.ReadFile(hollow)
+	if copied, err2 := os.ReadFile(filepath.Join(dir, "tree")); errors.Join(err, err2) != nil || size != copyPiece+7 || !bytes.Equal(copied, before) {
+		t.Errorf("%d bytes of a file with holes are copied: %v, %v", size, err, err2)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "tree")); err != nil || runtime.GOOS == "linux" && allocated(info) > 4<<20 {
+		t.Errorf("the copy of a file with holes takes %d bytes, %v", allocated(info), err)
 	}
 	if _, err := CopyFile(t.Context(), from, to, 0o600); !errors.Is(err, os.ErrExist) {
 		t.Errorf("over another file: %v", err)

@@ -16,6 +16,14 @@ func sameDevice(a, b fs.FileInfo) bool {
 	return ok && also && one.Dev == other.Dev
 }
 
+// allocated returns the room that a file takes on the disk, in bytes.
+func allocated(info fs.FileInfo) int64 {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return stat.Blocks * 512 // the unit of st_blocks, whatever the file system has
+	}
+	return info.Size()
+}
+
 // DiskSpace returns the space that this user can use on the directory's disk, and the
 // size of that disk, in bytes.
 func DiskSpace(dir string) (free, total int64, err error) {

@@ -32,9 +32,9 @@ const (
 	// snapshot costs a few syncs. The default is 10,000.
 	snapshotCount = 1000
 	// logFile is the size, in bytes, of each file of the log; etcd takes the room of the next
-	// one in advance. The default of 64 MB would take that of a disk in memory from servers for
-	// tests, and a full disk has no room for the next file sooner.
-	logFile = 16 << 20
+	// one in advance, which the default of 64 MB would make large for small servers and for
+	// control planes that sleep. Writes are as fast (measured with 1 and 64 writers).
+	logFile = 2 << 20
 )
 
 func init() { wal.SegmentSizeBytes = logFile }

@@ -14,7 +14,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
-// StoppedSize returns the size, in bytes, of the data of a member that is not running.
+// StoppedSize returns what the disk has, in bytes, of the data of a member that is not running.
 func StoppedSize(dir string) (int64, error) {
 	size, err := datadir.TreeSize(dir)
 	if err != nil {
