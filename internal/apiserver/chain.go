@@ -260,6 +260,7 @@ func (b *builder) chain(c *configs) (*Server, error) {
 		run:        run,
 		listener:   b.config.Listener,
 		server:     aggregator.GenericAPIServer,
+		loopback:   b.loopback,
 		informers:  b.informers,
 		caches:     b.caches,
 		writes:     b.writes,

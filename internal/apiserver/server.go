@@ -18,6 +18,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/crds"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/servedtypes"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 // shutdownTimeout bounds the time in which connections close after their requests have
@@ -31,6 +32,7 @@ type Server struct {
 	run                  func(ctx context.Context) error
 	listener             *Listener
 	server               *genericapiserver.GenericAPIServer
+	loopback             *kube.Loopback
 	informers            *readyInformers
 	resources            *serverstorage.ResourceConfig
 	namespaces           []string     // that each server has
@@ -84,6 +86,7 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 
 func (s *Server) serve(ctx context.Context) error {
 	s.listener.MarkServed()
+	defer s.loopback.Stop()
 	defer s.caches.stop() // the post-start hooks may not have run
 	ended := make(chan struct{})
 	var draining sync.WaitGroup
@@ -118,6 +121,7 @@ func (s *Server) BuildOpenAPI() { s.openAPI.requestBuild() }
 
 // Discard releases the resources of a server that was never run.
 func (s *Server) Discard() {
+	s.loopback.Stop()
 	s.caches.stop()
 	s.server.Destroy()
 }

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"sync"
@@ -40,11 +41,14 @@ func FromLoopback(request *http.Request) bool { return request.RemoteAddr == loo
 // come before the chain is complete wait for it.
 type Loopback struct {
 	built   chan struct{}
+	stopped chan struct{}
 	handler http.Handler // valid once built is closed
 }
 
 // NewLoopback returns a loopback without a handler.
-func NewLoopback() *Loopback { return &Loopback{built: make(chan struct{})} }
+func NewLoopback() *Loopback {
+	return &Loopback{built: make(chan struct{}), stopped: make(chan struct{})}
+}
 
 // ClientConfig is for clients of the server itself. The token is that of the loopback
 // configuration (genericapiserver.AuthorizeClientBearerToken gives it system:masters);
@@ -69,15 +73,33 @@ func (l *Loopback) Serve(handler http.Handler) {
 	close(l.built)
 }
 
-// RoundTrip implements [http.RoundTripper].
-func (l *Loopback) RoundTrip(request *http.Request) (*http.Response, error) {
+// Stop makes requests fail from now on. The handler of a stopped server answers with
+// Retry-After, and client-go would repeat the requests that have no context ten times: all that
+// the server is made of stays in memory meanwhile. It may be called once.
+func (l *Loopback) Stop() { close(l.stopped) }
+
+// await returns nil when the handler can be called.
+func (l *Loopback) await(ctx context.Context) error {
+	select {
+	case <-l.stopped:
+		return errors.New("the API server of this process has stopped")
+	default:
+	}
 	select {
 	case <-l.built:
-	case <-request.Context().Done():
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (l *Loopback) RoundTrip(request *http.Request) (*http.Response, error) {
+	if err := l.await(request.Context()); err != nil {
 		if request.Body != nil {
 			_ = request.Body.Close() // the contract of RoundTrip; nothing was read
 		}
-		return nil, context.Cause(request.Context())
+		return nil, err
 	}
 	// The handler gets the client's cancellation, but none of the values in its
 	// context: a handler that calls the API must not pass its own user and audit event

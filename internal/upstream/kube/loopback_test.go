@@ -152,3 +152,17 @@ func TestLoopbackSurvivesAPanic(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestLoopbackStops: a request to a stopped server gets an error, not an answer that clients retry.
+func TestLoopbackStops(t *testing.T) {
+	loopback := NewLoopback()
+	loopback.Serve(http.NotFoundHandler())
+	loopback.Stop()
+	response, err := (&http.Client{Transport: loopback}).Get(LoopbackHost)
+	if err == nil {
+		t.Fatalf("a stopped server answered %s", response.Status)
+	}
+	if !strings.Contains(err.Error(), "has stopped") {
+		t.Errorf("the error is %v", err)
+	}
+}
