@@ -172,24 +172,20 @@ func TestRunRemovesItsFiles(t *testing.T) {
 	}{
 		"the command ends": {shell: `test "$USE_EXISTING_CLUSTER" = true && test -f "$KUBE_HYPER_MINI_DATA_DIR/version.json" &&
 			"$KUBECTL" create configmap one && echo made && exit 7`, code: 7},
-		"the command leaves processes behind":  {shell: `sleep 1000 & sh -c 'trap "" TERM; sleep 1000' & exit 3`, args: []string{"--grace", "1s"}, code: 3},
-		"the command is killed":                {shell: `kill -KILL $$`, code: 128 + 9},
-		"SIGTERM is passed on":                 {shell: `trap 'exit 9' TERM; kill -TERM $PPID; while :; do sleep 0.01; done`, code: 9},
-		"an interrupt is passed on":            {shell: `trap 'exit 8' INT; kill -INT $PPID; while :; do sleep 0.01; done`, code: 8},
-		"SIGUSR1 is passed on":                 {shell: `trap 'exit 6' USR1; kill -USR1 $PPID; while :; do sleep 0.01; done`, code: 6},
-		"the command does not mind SIGTERM":    {shell: `trap '' TERM; kill -TERM $PPID; while :; do sleep 0.01; done`, args: []string{"--grace", "300ms"}, code: 128 + 9, warns: "COMMAND did not end within 300ms of the signal, and was killed"},
-		"the server cannot start":              {shell: `echo never`, args: []string{"--port", "1", "--config", "testdata/run/bind.yaml"}, code: 1, says: "start the server: "},
-		"the configuration is wrong":           {shell: `echo never`, args: []string{"--port", "65536"}, code: 2, says: "--port: 65536 is not a port"},
-		"the manifests cannot be read":         {shell: `echo never`, args: []string{"--manifests", "nowhere"}, code: 1, says: "--manifests: read manifests: "},
-		"there are no CRDs":                    {shell: `echo never`, args: []string{"--crds", "../config/examples/widget.yaml"}, code: 1, says: "has no CustomResourceDefinitions"},
-		"the log cannot be written":            {shell: `echo never`, args: []string{"--logs", "nowhere/log"}, code: 1, says: "--logs"},
-		"a CRD is in a template of a chart":    {shell: `echo never`, args: []string{"--crds", "testdata/run/chart"}, code: 1, says: "crd.yaml is a template of the Helm chart testdata/run/chart: apply the output of"},
-		"the server refuses a CRD":             {shell: `echo never`, args: []string{"--crds", "testdata/run/refused.yaml"}, code: 1, says: `"refused.example.org" is invalid`},
-		"a CRD has the kind of another":        {shell: `echo never`, args: []string{"--crds", "testdata/run/conflict.yaml"}, code: 1, says: `seconds.example.org is not established: KindConflict: "Thing" is already in use`},
-		"it should begin with nothing":         {shell: `echo never`, args: []string{"--from", "nowhere"}, code: 1, says: "start from nowhere: "},
-		"it should begin with another's files": {shell: `echo never`, args: []string{"--from", "testdata"}, code: 1, says: "start from testdata: "},
-		"it should begin with a text":          {shell: `echo never`, args: []string{"--from", "go.mod"}, code: 1, says: "start from go.mod: restore go.mod: "},
-		"it should begin with newer data":      {shell: `echo never`, args: []string{"--from", "testdata/run/newer"}, code: 1, says: "it was written by kube-hyper-mini v99.0.0"},
+		"the command leaves processes behind": {shell: `sleep 1000 & sh -c 'trap "" TERM; sleep 1000' & exit 3`, args: []string{"--grace", "1s"}, code: 3},
+		"the command is killed":               {shell: `kill -KILL $$`, code: 128 + 9},
+		"SIGTERM is passed on":                {shell: `trap 'exit 9' TERM; kill -TERM $PPID; while :; do sleep 0.01; done`, code: 9},
+		"an interrupt is passed on":           {shell: `trap 'exit 8' INT; kill -INT $PPID; while :; do sleep 0.01; done`, code: 8},
+		"SIGUSR1 is passed on":                {shell: `trap 'exit 6' USR1; kill -USR1 $PPID; while :; do sleep 0.01; done`, code: 6},
+		"the command does not mind SIGTERM":   {shell: `trap '' TERM; kill -TERM $PPID; while :; do sleep 0.01; done`, args: []string{"--grace", "300ms"}, code: 128 + 9, warns: "COMMAND did not end within 300ms of the signal, and was killed"},
+		"the server cannot start":             {shell: `echo never`, args: []string{"--port", "1", "--config", "testdata/run/bind.yaml"}, code: 1, says: "start the server: "},
+		"the configuration is wrong":          {shell: `echo never`, args: []string{"--port", "65536"}, code: 2, says: "--port: 65536 is not a port"},
+		"the manifests cannot be read":        {shell: `echo never`, args: []string{"--manifests", "nowhere"}, code: 1, says: "--manifests: read manifests: "},
+		"there are no CRDs":                   {shell: `echo never`, args: []string{"--crds", "../config/examples/widget.yaml"}, code: 1, says: "has no CustomResourceDefinitions"},
+		"the log cannot be written":           {shell: `echo never`, args: []string{"--logs", "nowhere/log"}, code: 1, says: "--logs"},
+		"a CRD is in a template of a chart":   {shell: `echo never`, args: []string{"--crds", "testdata/run/chart"}, code: 1, says: "crd.yaml is a template of the Helm chart testdata/run/chart: apply the output of"},
+		"the server refuses a CRD":            {shell: `echo never`, args: []string{"--crds", "testdata/run/refused.yaml"}, code: 1, says: `"refused.example.org" is invalid`},
+		"a CRD has the kind of another":       {shell: `echo never`, args: []string{"--crds", "testdata/run/conflict.yaml"}, code: 1, says: `seconds.example.org is not established: KindConflict: "Thing" is already in use`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRunTest(t)
@@ -222,7 +218,6 @@ func TestRunOfAnUnknownCommand(t *testing.T) {
 		{[]string{"--", "/"}, 126, `COMMAND "/" cannot be run`},
 		{[]string{"go", "test"}, 2, `COMMAND follows "--"`},
 		{[]string{"--grace", "-1s", "--", "true"}, 2, "--grace -1s is negative"},
-		{[]string{"--from", ".", "--", "true"}, 1, "neither a data directory nor a directory that run --keep has kept"},
 	} {
 		stdout, stderr, code := r.run(test.args...)
 		if code != test.code || !strings.Contains(stderr, test.says) || stdout != "" {
@@ -358,22 +353,6 @@ func TestRunFromAKeptDirectory(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(r.scratch, "log")); err != nil || !strings.Contains(string(text), harness.ReadyLine) {
 		t.Errorf("the log: %v\n%s", err, text)
 	}
-	archive := filepath.Join(r.scratch, "archive.tar.gz")
-	harness.Runs(t, harness.ExitOK, "backup", "save", "--data-dir", filepath.Join(kept, "data"), archive)
-	for _, from := range []string{kept, filepath.Join(kept, "data"), archive} {
-		const change = `; "$KUBECTL" delete widgets -n team one >&2`
-		if stdout, stderr, code := r.run("--from", from, "--", "sh", "-c", look+change); stdout != "3" || code != 0 {
-			t.Errorf("from %s: %d: %s%s", from, code, stdout, stderr)
-		}
-	}
-	held, _, _ := r.started("--from", kept, "--", "sh", "-c", "echo started; sleep 1000")
-	if _, stderr, code := r.run("--from", kept, "--", "sh", "-c", look); code != 0 {
-		t.Errorf("two at a time: %s", stderr)
-	}
-	if err := held.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
-	_ = held.Wait()
 	if err := os.RemoveAll(kept); err != nil {
 		t.Error(err)
 	}

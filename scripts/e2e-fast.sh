@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the end-to-end tests to run while working: at least one for each package of
 # internal that a user can see. Without one of their own are checks, issuers, memory,
-# progress, upstream and version. `make e2e` runs all.
+# upstream and version. `make e2e` runs all.
 set -euo pipefail
 cd "$(dirname "$0")/../e2e"
 

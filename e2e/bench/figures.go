@@ -93,7 +93,7 @@ func optionalFigures(s settings) (list []figure) {
 	}
 	// The archive is no part of the repository.
 	if _, err := os.Stat(s.crdArchive); err == nil || strings.Contains(","+s.run, ",crds") {
-		list = append(list, crdFigure(s), figure{"run-from", runFromRows, measureRunFrom}, figure{"crds-apply", []row{{name: "kubectl apply --server-side of the CRDs", unit: inSeconds}}, measureApplyCRDs})
+		list = append(list, crdFigure(s), figure{"crds-apply", []row{{name: "kubectl apply --server-side of the CRDs", unit: inSeconds}}, measureApplyCRDs})
 	}
 	if slices.Contains(strings.Split(s.run, ","), "sizing-objects") { // takes minutes
 		list = append(list, objectsFigure())

@@ -25,10 +25,6 @@ func TestBadInputOfTestServers(t *testing.T) {
 		return
 	}
 	full := newDisk(t, 16).path
-	newer, err := filepath.Abs(filepath.Join("..", "testdata", "run", "newer"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	used := t.TempDir()
 	if err := os.WriteFile(filepath.Join(used, "letter.txt"), []byte("dear"), 0o600); err != nil {
 		t.Fatal(err)
@@ -41,7 +37,6 @@ func TestBadInputOfTestServers(t *testing.T) {
 	}{
 		"an unknown COMMAND":                {[]string{"run", "--", "no-such-command"}, "", 127, `COMMAND "no-such-command" cannot be run`},
 		"a DIR that is not empty":           {[]string{"envtest", used}, "", harness.ExitFailure, used + " is not empty, it has letter.txt"},
-		"data of a newer release":           {[]string{"run", "--from", newer, "--", "echo", "never"}, "", harness.ExitFailure, "it was written by kube-hyper-mini v99.0.0"},
 		"a full temporary directory":        {[]string{"run", "--", "echo", "never"}, full, harness.ExitFailure, "not enough room on the disk: the temporary directory " + full},
 		"a COMMAND that ignores SIGTERM":    {[]string{"run", "--grace", "300ms", "--", "sh", "-c", `trap "" TERM; sleep 1000 & kill -TERM $PPID; while :; do sleep 0.01; done`}, "", 128 + 9, "COMMAND did not end within 300ms of the signal, and was killed"},
 		"a COMMAND that is not executable":  {[]string{"run", "--", filepath.Join(used, "letter.txt")}, "", 126, "cannot be run"},

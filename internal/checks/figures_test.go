@@ -68,7 +68,7 @@ func figureNames(t *testing.T) map[string]bool {
 			return true
 		})
 	}
-	for _, known := range []string{"start", "crds", "crds-x16", "sizing-objects", "run-from"} {
+	for _, known := range []string{"start", "crds", "crds-x16", "sizing-objects"} {
 		if !names[known] {
 			t.Fatalf("the figure %s is not found: has e2e/bench another form?", known)
 		}

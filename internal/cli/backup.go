@@ -22,7 +22,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/planes"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/progress"
 )
 
 func newBackup() *cobra.Command {
@@ -141,25 +140,19 @@ func saveBackup(cmd *cobra.Command, cfg *config.ServerConfiguration, file string
 	if err := checkDestination(cfg, file); err != nil {
 		return err
 	}
-	showProgress(cmd)
-	counter := &progress.Counter{}
-	counted := func(ctx context.Context, w io.Writer) error { return produce(ctx, counter.Writer(w)) }
-	stop := track(cmd, "saving the backup", bytesWritten(counter, cfg))
-	defer stop()
 	var m *backup.Manifest
 	var err error
 	if file == "-" {
 		if isTerminal(cmd.OutOrStdout()) {
 			return usageError(errors.New("standard output is a terminal; give a FILE or redirect it"))
 		}
-		m, err = backup.Copy(cmd.Context(), cmd.OutOrStdout(), encryption, counted)
+		m, err = backup.Copy(cmd.Context(), cmd.OutOrStdout(), encryption, produce)
 	} else {
-		m, err = backup.Save(cmd.Context(), file, encryption, counted)
+		m, err = backup.Save(cmd.Context(), file, encryption, produce)
 	}
 	if err != nil {
 		return err
 	}
-	stop()
 	text := "saved " + file
 	if m.Snapshot != nil {
 		text += fmt.Sprintf(": %s at revision %d", quantity(m.Objects(), "object"), m.Snapshot.Revision)

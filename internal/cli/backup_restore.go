@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -56,13 +55,11 @@ func newBackupRestore() *cobra.Command {
 			if err := requireNamed(cfg.DataDir, cmd.Flags().Changed("data-dir") || cmd.Flags().Changed("config")); err != nil {
 				return err
 			}
-			restore := journal.RestoreConfig{Target: target, Key: key.key, Progress: &journal.RestoreProgress{}}
-			task, done := "restoring the backup", directorySize(filepath.Join(cfg.DataDir, "restore.tmp"))
+			restore := journal.RestoreConfig{Target: target, Key: key.key}
 			switch {
 			case (len(args) == 1) == (from.from != ""):
 				return usageError(errors.New("give either the FILE of a backup or --from with a journal"))
 			case from.from != "":
-				task, done = "restoring from the journal", func() string { return restoreProgress(restore.Progress) }
 				if restore.Store, err = from.location(cfg).Open(); err != nil {
 					return err
 				}
@@ -71,7 +68,7 @@ func newBackupRestore() *cobra.Command {
 			default:
 				restore.File = args[0]
 			}
-			restored, err := restoreWith(cmd, cfg, restore, task, done)
+			restored, err := restoreWith(cmd, cfg, restore)
 			if err != nil {
 				return err
 			}
@@ -96,8 +93,7 @@ func requireNamed(dataDir string, named bool) error {
 }
 
 // restoreWith restores and says what it does.
-func restoreWith(cmd *cobra.Command, cfg *config.ServerConfiguration, restore journal.RestoreConfig, task string, done func() string) (*backup.Restored, error) {
-	showProgress(cmd)
+func restoreWith(cmd *cobra.Command, cfg *config.ServerConfiguration, restore journal.RestoreConfig) (*backup.Restored, error) {
 	log, err := commandLog(cmd, cfg)
 	if err != nil {
 		return nil, err
@@ -106,7 +102,6 @@ func restoreWith(cmd *cobra.Command, cfg *config.ServerConfiguration, restore jo
 	restore.Say = func(format string, args ...any) {
 		_, _ = fmt.Fprintf(errOut, format+"\n", args...) // the restore continues
 	}
-	defer track(cmd, task, done)()
 	return parts.Restore(cmd.Context(), cfg, log, restore)
 }
 

@@ -25,9 +25,6 @@ kubeconfig in the data directory; it needs the right to POST to the path
 database is free (etcd.embedded.defragment in the configuration).`,
 		Example: `  kube-hyper-mini defrag`,
 		RunE: flags.with(func(cmd *cobra.Command, _ []string, cfg *config.ServerConfiguration) error {
-			showProgress(cmd)
-			stop := track(cmd, "defragmenting the database", func() string { return databaseSize(cfg) })
-			defer stop()
 			log, err := commandLog(cmd, cfg)
 			if err != nil {
 				return err
@@ -40,7 +37,6 @@ database is free (etcd.embedded.defragment in the configuration).`,
 			if err != nil {
 				return err
 			}
-			stop()
 			took := time.Duration(done.Seconds * float64(time.Second)).Round(time.Millisecond)
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "defragmented the database from %s to %s in %s\n", bytes(done.Before), bytes(done.After), took)
 			return err

@@ -2,7 +2,7 @@ package cli
 
 import (
 	"fmt"
-	"sync/atomic"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -43,16 +43,14 @@ kubeconfig in the data directory; it needs the right to POST to the path
 /kube-hyper-mini/encryption/rotate.`,
 		Example: `  kube-hyper-mini encryption rotate`,
 		RunE: flags.with(func(cmd *cobra.Command, _ []string, cfg *config.ServerConfiguration) error {
-			showProgress(cmd)
 			log, err := commandLog(cmd, cfg)
 			if err != nil {
 				return err
 			}
-			rotation := &rotationReport{cmd: cmd}
-			defer track(cmd, "rewriting objects", rotation.done)()
-			err = parts.RotateKey(cmd.Context(), cfg, log, rotation.report)
+			report := func(progress encryption.Progress) error { return printRotation(cmd.OutOrStdout(), progress) }
+			err = parts.RotateKey(cmd.Context(), cfg, log, report)
 			return ifRunning(cmd, flags, err, func(kubeconfig []byte) error {
-				return admin.RotateKey(cmd.Context(), kubeconfig, rotation.report)
+				return admin.RotateKey(cmd.Context(), kubeconfig, report)
 			})
 		}),
 	}
@@ -60,30 +58,8 @@ kubeconfig in the data directory; it needs the right to POST to the path
 	return cmd
 }
 
-// rotationReport prints the phases of a rotation and keeps the latest progress.
-type rotationReport struct {
-	cmd    *cobra.Command
-	latest atomic.Pointer[encryption.Progress]
-}
-
-func (r *rotationReport) report(progress encryption.Progress) error {
-	r.latest.Store(&progress)
-	if progress.Phase == encryption.PhaseRewrite && isTerminal(r.cmd.ErrOrStderr()) {
-		return nil // the line of progress shows it
-	}
-	return printRotation(r.cmd, progress)
-}
-
-// done returns the numbers of objects that were checked and rewritten.
-func (r *rotationReport) done() string {
-	progress := r.latest.Load()
-	if progress == nil {
-		return ""
-	}
-	return fmt.Sprintf("%s checked, %d rewritten", quantity(progress.Checked, "object"), progress.Rewritten)
-}
-
-func printRotation(cmd *cobra.Command, progress encryption.Progress) error {
+// printRotation prints a phase that has ended, or the objects so far.
+func printRotation(out io.Writer, progress encryption.Progress) error {
 	text := ""
 	switch progress.Phase {
 	case encryption.PhaseNewKey:
@@ -103,10 +79,6 @@ func printRotation(cmd *cobra.Command, progress encryption.Progress) error {
 		text = fmt.Sprintf("rotated: %s rewritten with key %s", quantity(progress.Rewritten, "object"), progress.Key)
 	default:
 		return nil
-	}
-	out := cmd.OutOrStdout()
-	if isTerminal(out) && isTerminal(cmd.ErrOrStderr()) {
-		out = cmd.ErrOrStderr() // above the line of progress
 	}
 	_, err := fmt.Fprintln(out, text)
 	return err

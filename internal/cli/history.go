@@ -8,7 +8,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -69,8 +68,6 @@ type selectedObject struct {
 	journal *history.Journal
 	object  history.Object
 	target  journal.Target
-	// done is what the command has done so far, for a person.
-	done atomic.Pointer[string]
 }
 
 // open finds the journal, the server and the object. It does not read the journal.
@@ -111,33 +108,13 @@ func (f *objectFlags) open(cmd *cobra.Command, args []string) (*selectedObject, 
 		object.Namespace = namespace
 	}
 	p := &selectedObject{client: client, object: object, target: target}
-	showProgress(cmd)
 	errOut := cmd.ErrOrStderr()
 	say := func(format string, args ...any) {
 		_, _ = fmt.Fprintf(errOut, format+"\n", args...) // the command continues
 	}
-	reader := journal.Reader{Store: store, Key: f.key.key, Progress: p.counts("segments")}
+	reader := journal.Reader{Store: store, Key: f.key.key}
 	p.journal = history.New(reader, cfg.Etcd.External.Prefix, say)
 	return p, nil
-}
-
-// counts returns a function that sets done to a number of things.
-func (p *selectedObject) counts(of string) func(done, total int) {
-	return func(done, total int) {
-		text := fmt.Sprintf("%d of %d %s", done, total, of)
-		p.done.Store(&text)
-	}
-}
-
-// track shows the task and what is done of it, until stop is called.
-func (p *selectedObject) track(cmd *cobra.Command, task string) (stop func()) {
-	p.done.Store(nil)
-	return track(cmd, task, func() string {
-		if text := p.done.Load(); text != nil {
-			return *text
-		}
-		return ""
-	})
 }
 
 // server returns the connection and the namespace that the flags select. Where no flag names a
@@ -220,9 +197,7 @@ MANAGER is the field manager of the change, SIZE that of the object in etcd.`,
 			if err != nil {
 				return err
 			}
-			stop := p.track(cmd, "reading the journal")
 			versions, err := p.journal.Versions(cmd.Context(), p.object, from, limit)
-			stop()
 			if err != nil {
 				return err
 			}
@@ -294,8 +269,6 @@ func newHistoryShow() *cobra.Command {
 }
 
 func (p *selectedObject) show(cmd *cobra.Command, target journal.Target) (*unstructured.Unstructured, error) {
-	stop := p.track(cmd, "reading the journal")
-	defer stop()
 	moment, err := p.journal.Moment(cmd.Context(), target)
 	if err != nil {
 		return nil, err
@@ -304,7 +277,6 @@ func (p *selectedObject) show(cmd *cobra.Command, target journal.Target) (*unstr
 	if err != nil {
 		return nil, err
 	}
-	stop()
 	if version.Revision != target.Revision {
 		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "the version of revision %d\n", version.Revision) // the object follows
 	}

@@ -59,17 +59,6 @@ func journalRows(a *journal.Account) []string {
 	return append(rows, text)
 }
 
-// restoreProgress describes for a person what a restore has read of a journal.
-func restoreProgress(p *journal.RestoreProgress) string {
-	if replayed := p.Replayed.Load(); replayed > 0 {
-		return fmt.Sprintf("%d of %d segments", replayed, p.Segments.Load())
-	}
-	if size := p.Base.Load(); size > 0 {
-		return fmt.Sprintf("%s of the base of %s", bytes(p.Fetched.Bytes()), bytes(size))
-	}
-	return ""
-}
-
 // restoreTarget reads the flags --at and --revision.
 func restoreTarget(at string, revision int64) (journal.Target, error) {
 	target := journal.Target{Revision: revision}

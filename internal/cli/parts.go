@@ -23,7 +23,6 @@ func partCommand(cmd *cobra.Command, flags *configFlags, part controlplane.Part)
 		if err != nil {
 			return err
 		}
-		showProgress(cmd)
 		if options.Log, err = serverLog(cmd, cfg); err != nil {
 			return err
 		}

@@ -57,7 +57,7 @@ func newRun() *cobra.Command {
 		Example: `  kube-hyper-mini run -- go test ./...
   kube-hyper-mini run --profile kubernetes -- make test
   kube-hyper-mini run --crds config/crd/bases -- pytest
-  kube-hyper-mini run --keep -- ./install-crds.sh && kube-hyper-mini run --from DIR -- make test`,
+  kube-hyper-mini run --keep -- make test`,
 		Args:        cobra.ArbitraryArgs,
 		Annotations: runsServer(),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -67,7 +67,7 @@ func newRun() *cobra.Command {
 			if options.Grace < 0 {
 				return usageError(fmt.Errorf("--grace %s is negative: write a duration as 10s", options.Grace))
 			}
-			for _, path := range slices.Concat(options.CRDs, options.Manifests, []string{options.From}) {
+			for _, path := range slices.Concat(options.CRDs, options.Manifests) {
 				if strings.Contains(path, "://") {
 					return usageError(fmt.Errorf("%s is a URL, and run reads files: download it first, as with curl -LO", path))
 				}
@@ -103,7 +103,6 @@ func newRun() *cobra.Command {
 func runFlags(flags *pflag.FlagSet, options *testplane.RunOptions) {
 	flags.StringArrayVar(&options.CRDs, "crds", nil, "file or directory of CustomResourceDefinitions to apply first; other documents, and Helm templates without CRDs, are ignored (repeatable)")
 	flags.StringArrayVar(&options.Manifests, "manifests", nil, "file or directory of manifests to apply after the CRDs (repeatable)")
-	flags.StringVar(&options.From, "from", "", "start with a copy of this backup (see backup), data directory, or directory kept by --keep")
 	flags.BoolVar(&options.Keep, "keep", false, "keep the temporary directory, and print its path")
 	flags.StringVar(&options.Log, "logs", "", "file for the server's log; - is standard error")
 	options.Grace = commandGrace

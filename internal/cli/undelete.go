@@ -68,11 +68,9 @@ func runUndelete(cmd *cobra.Command, flags *undeleteFlags, args []string) (err e
 	if err != nil {
 		return err
 	}
-	stop := p.track(cmd, "checking the objects")
 	plan, err := undelete.NewPlan(cmd.Context(), p.client, p.journal, undelete.Request{
-		Object: p.object, Target: p.target, Orphan: flags.orphan, Progress: p.counts("objects"),
+		Object: p.object, Target: p.target, Orphan: flags.orphan,
 	})
-	stop()
 	if err != nil {
 		return err
 	}
@@ -83,9 +81,7 @@ func runUndelete(cmd *cobra.Command, flags *undeleteFlags, args []string) (err e
 	apply := !flags.dryRun && (flags.partial || plan.Problems() == 0)
 	var applied error
 	if apply {
-		stop := p.track(cmd, "creating the objects")
 		applied = plan.Apply(cmd.Context())
-		stop()
 	}
 	err = flags.output.write(cmd.OutOrStdout(), plan, func(w io.Writer) error { return printPlan(w, plan) })
 	if applied != nil {

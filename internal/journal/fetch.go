@@ -162,10 +162,8 @@ func (c *chainReader) each(ctx context.Context, segments []Segment,
 var errReached = errors.New("the target is reached")
 
 // read verifies the segments that follow the base and passes what they hold up to
-// the target to visit. A chain that is broken is a BrokenError. progress is called
-// for each segment.
-func (p *Plan) read(ctx context.Context, base Base, key backup.Key, visit Visitor,
-	progress func(done, total int)) error {
+// the target to visit. A chain that is broken is a BrokenError.
+func (p *Plan) read(ctx context.Context, base Base, key backup.Key, visit Visitor) error {
 	last, endErr := end{}, error(nil)
 	if p.endKey != "" { // before the segments are listed: their server may write more
 		last, endErr = readEnd(ctx, p.Store, p.Chain, p.endKey)
@@ -187,15 +185,8 @@ func (p *Plan) read(ctx context.Context, base Base, key backup.Key, visit Visito
 		c.last, at = r.Number, r.Time
 		return visit.Changed(r)
 	}
-	done := 0
 	err = c.each(ctx, segments, func(_ *Header, payload []byte) error {
-		if err := readEntries(payload, key, limited); err != nil {
-			return err
-		}
-		if done++; progress != nil {
-			progress(done, len(segments))
-		}
-		return nil
+		return readEntries(payload, key, limited)
 	})
 	if err == nil {
 		err = endErr

@@ -74,8 +74,6 @@ type Visitor struct {
 type Reader struct {
 	Store Store
 	Key   backup.Key
-	// Progress is called for each segment; it may be nil.
-	Progress func(done, total int)
 }
 
 // Span reads a span. A base or segment that is damaged or missing is a
@@ -120,7 +118,7 @@ func (r *Reader) read(ctx context.Context, plan *Plan, base Base, visitor Visito
 	if err := visitor.Based(); err != nil {
 		return err
 	}
-	return plan.read(ctx, base, r.Key, visitor, r.Progress)
+	return plan.read(ctx, base, r.Key, visitor)
 }
 
 // IsKeyFile reports whether the file of a journal has keys that encrypt resources: one of

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -17,7 +15,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/progress"
 )
 
 // RestoreConfig says what becomes the content of which data directory.
@@ -34,19 +31,7 @@ type RestoreConfig struct {
 	Prefix string
 	// Say receives messages for the user, one line each.
 	Say func(format string, args ...any)
-	// Progress may be nil.
-	Progress *RestoreProgress
-	Log      *zap.Logger
-}
-
-// RestoreProgress is what a restore has read so far. It is safe for concurrent use.
-type RestoreProgress struct {
-	// Base is the size of the base in bytes, 0 before it is known, and Fetched what was read
-	// of bases.
-	Base    atomic.Int64
-	Fetched progress.Counter
-	// Replayed and Segments count segments.
-	Replayed, Segments atomic.Int64
+	Log *zap.Logger
 }
 
 // Outcome is the state of a journal that a restore has made.
@@ -71,9 +56,6 @@ const RestoredFile = "restored-from.json"
 // it moves the previous content to another directory; no file is overwritten or removed.
 // When ctx ends before that, the directory stays as it is. outcome is nil for a backup.
 func Restore(ctx context.Context, cfg RestoreConfig) (restored *backup.Restored, outcome *Outcome, err error) {
-	if cfg.Progress == nil {
-		cfg.Progress = &RestoreProgress{}
-	}
 	var plan *Plan
 	from, began := cfg.File, time.Now()
 	if cfg.Store != nil {
@@ -119,7 +101,6 @@ func (cfg *RestoreConfig) plan(ctx context.Context) (*Plan, error) {
 	}
 	cfg.Above = max(cfg.Above, last)
 	base := plan.Bases[0]
-	cfg.Progress.Base.Store(base.Object.SizeBytes)
 	cfg.Say("chain %d of %s, from its base of %s at revision %d", plan.Chain.Number, plan.Store,
 		base.Time.Local().Format(time.DateTime), base.Revision)
 	return plan, nil
@@ -156,7 +137,7 @@ func (cfg *RestoreConfig) fetchBase(ctx context.Context, plan *Plan, base Base,
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, body.Close()) }()
-	m, err = incoming.Extract(ctx, io.TeeReader(body, cfg.Progress.Fetched.Writer(io.Discard)), cfg.Key)
+	m, err = incoming.Extract(ctx, body, cfg.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -198,10 +179,7 @@ func (cfg *RestoreConfig) replay(ctx context.Context, plan *Plan, base Base,
 		Changed: to.apply,
 		File:    func(f File) error { return putFile(incoming.Join(), f) },
 	}
-	err = plan.read(ctx, base, cfg.Key, visit, func(done, total int) {
-		cfg.Progress.Replayed.Store(int64(done))
-		cfg.Progress.Segments.Store(int64(total))
-	})
+	err = plan.read(ctx, base, cfg.Key, visit)
 	outcome := &Outcome{Chain: plan.Chain, Revision: to.last, Time: to.at, Changes: to.changes}
 	if broken := (*BrokenError)(nil); errors.As(err, &broken) {
 		outcome.Broken = broken
@@ -229,9 +207,6 @@ const preciseTime = "2006-01-02 15:04:05.000"
 
 // sayOutcome says what a restore is about to put into the data directory.
 func (cfg *RestoreConfig) sayOutcome(outcome *Outcome, objects int, took time.Duration) {
-	if segments := cfg.Progress.Segments.Load(); segments > 0 {
-		cfg.Say("%d of %d segments", cfg.Progress.Replayed.Load(), segments)
-	}
 	cfg.Say("revision %d of %s with %d objects: %d changes were replayed in %s", outcome.Revision,
 		outcome.Time.Local().Format(preciseTime), objects,
 		outcome.Changes, took.Round(time.Millisecond))

@@ -105,9 +105,6 @@ func endOf(in io.Reader) <-chan struct{} {
 
 // serve runs the server for as long as the command runs.
 func (r *runner) serve(ctx context.Context) (int, error) {
-	if err := r.untilEnd(ctx, r.server.Fill); err != nil {
-		return 0, err
-	}
 	started, err := r.server.Start(ctx)
 	if err != nil {
 		return 0, err
@@ -210,8 +207,8 @@ func (r *runner) apply(ctx context.Context) error {
 	return nil
 }
 
-// untilEnd calls f, and cancels its context when the run is to end: a large backup, or
-// a long list of objects, must not keep the process from ending. It returns why the run
+// untilEnd calls f, and cancels its context when the run is to end: a long list
+// of objects must not keep the process from ending. It returns why the run
 // is to end, or the error of f.
 func (r *runner) untilEnd(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)

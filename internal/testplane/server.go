@@ -21,7 +21,6 @@ type Server struct {
 	config *config.ServerConfiguration
 	dir    temporary.Directory
 	guard  *Guard
-	from   string
 	keep   bool
 	log    *slog.Logger
 	opened io.Closer // the file of the log, or nil
@@ -33,9 +32,6 @@ type Server struct {
 type ServerOptions struct {
 	// Config is changed: see [temporary.Configure]. Its data directory is the temporary one.
 	Config *config.ServerConfiguration
-	// From is a backup or a directory that the server begins with, see
-	// [Server.Fill]; empty for none.
-	From string
 	// Keep leaves the temporary directory where it is.
 	Keep bool
 	// Log is the file of the server's log; empty for one in the temporary
@@ -54,7 +50,7 @@ func NewServer(options ServerOptions) (*Server, error) {
 		return nil, err
 	}
 	datadir.DisableSync(string(dir))
-	s := &Server{config: options.Config, dir: dir, from: options.From, keep: options.Keep}
+	s := &Server{config: options.Config, dir: dir, keep: options.Keep}
 	guarded := string(dir)
 	if s.keep {
 		guarded = ""
@@ -75,18 +71,6 @@ func (s *Server) prepare(options ServerOptions) error {
 		return err
 	}
 	return s.config.Complete()
-}
-
-// Fill makes the data directory from the source in the options. It returns early when
-// ctx ends. Call it once, before Start.
-func (s *Server) Fill(ctx context.Context) error {
-	if s.from == "" {
-		return nil
-	}
-	if err := fill(ctx, s.from, s.config.DataDir, s.log); err != nil {
-		return fmt.Errorf("start from %s: %w", s.from, err)
-	}
-	return nil
 }
 
 // openLog opens the log of the server.

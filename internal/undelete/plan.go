@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -28,9 +27,6 @@ type Request struct {
 	Target journal.Target
 	// Orphan drops references to owners that do not exist.
 	Orphan bool
-	// Progress is called for each object that was checked, and again for each that
-	// was created, concurrently.
-	Progress func(done, total int)
 }
 
 // Plan lists the objects to bring back, and those that cannot come back. The caller
@@ -46,12 +42,11 @@ type Plan struct {
 	// Warnings for the user.
 	Warnings []string `json:"warnings,omitempty"`
 
-	client   *Client
-	objects  *history.Objects
-	root     *Item
-	mark     *mark // of the root, if it exists and a run did not bring everything back
-	orphan   bool
-	progress func(done, total int)
+	client  *Client
+	objects *history.Objects
+	root    *Item
+	mark    *mark // of the root, if it exists and a run did not bring everything back
+	orphan  bool
 	// newTypes do not exist: the plan creates them.
 	newTypes   map[schema.GroupKind]*definition
 	byUID      map[types.UID]*Item // in the journal
@@ -90,7 +85,7 @@ func NewPlan(ctx context.Context, client *Client, from *history.Journal, request
 	}
 	p := &Plan{
 		Revision: moment.Revision, Time: moment.Time, Continues: continues,
-		client: client, objects: objects, mark: mark, orphan: request.Orphan, progress: request.Progress,
+		client: client, objects: objects, mark: mark, orphan: request.Orphan,
 		newTypes: map[schema.GroupKind]*definition{}, byUID: map[types.UID]*Item{}, namespaces: map[string]*Item{}, uids: map[types.UID]types.UID{}, rights: map[authorizationv1.ResourceAttributes]bool{},
 	}
 	if err := p.collect(ctx, request.Object); err != nil {
@@ -229,7 +224,6 @@ func (p *Plan) eachToCreate(ctx context.Context, work func(context.Context, *Ite
 // each calls work for all objects: those of one rank concurrently, after those of
 // lower ranks.
 func (p *Plan) each(ctx context.Context, work func(context.Context, *Item) error) error {
-	var done atomic.Int64
 	for rest := p.Items; len(rest) > 0; {
 		n := 1
 		for n < len(rest) && rest[n].rank == rest[0].rank {
@@ -238,11 +232,7 @@ func (p *Plan) each(ctx context.Context, work func(context.Context, *Item) error
 		group, ctx := errgroup.WithContext(ctx)
 		group.SetLimit(workers)
 		for _, item := range rest[:n] {
-			group.Go(func() error {
-				err := work(ctx, item)
-				p.progress(int(done.Add(1)), len(p.Items))
-				return err
-			})
+			group.Go(func() error { return work(ctx, item) })
 		}
 		if err := group.Wait(); err != nil {
 			return err

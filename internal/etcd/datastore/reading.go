@@ -9,7 +9,6 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/progress"
 )
 
 const (
@@ -27,13 +26,6 @@ const (
 // long, it logs progress and extends the start timeout of the service manager: it
 // calls notify with states of systemd's sd_notify protocol.
 func ReadWithProgress(ctx context.Context, dir string, log *slog.Logger, notify func(state string), read func() error) error {
-	defer progress.Track(ctx, "reading the database", func() string {
-		size, err := etcd.StoppedSize(dir)
-		if err != nil {
-			return "" // the log says it
-		}
-		return datadir.Size(size)
-	})()
 	ctx, cancel := context.WithCancel(ctx)
 	var reporting sync.WaitGroup
 	reporting.Go(func() { reportReading(ctx, dir, log, notify, readingInterval) })
