@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,15 +36,11 @@ type Plan struct {
 	Time     time.Time `json:"time"`
 	// Items in the order of their creation.
 	Items []*Item `json:"items"`
-	// Continues: a run that was interrupted had begun this plan.
-	Continues bool `json:"continues,omitempty"`
 	// Warnings for the user.
 	Warnings []string `json:"warnings,omitempty"`
 
 	client  *Client
 	objects *history.Objects
-	root    *Item
-	mark    *mark // of the root, if it exists and a run did not bring everything back
 	orphan  bool
 	// newTypes do not exist: the plan creates them.
 	newTypes   map[schema.GroupKind]*definition
@@ -54,8 +49,7 @@ type Plan struct {
 
 	mu sync.Mutex
 	// uids of owners that exist, by those in the journal; empty for owners that do not.
-	uids   map[types.UID]types.UID
-	rights map[authorizationv1.ResourceAttributes]bool
+	uids map[types.UID]types.UID
 }
 
 // NewPlan collects the objects and asks the server whether it would take them. It
@@ -67,14 +61,6 @@ func NewPlan(ctx context.Context, client *Client, from *history.Journal, request
 	if isEvent(request.Object.GroupKind()) {
 		return nil, errors.New("events are not brought back: they are records of the past; read them with kube-hyper-mini history show")
 	}
-	mark, err := client.readMark(ctx, request.Object)
-	if err != nil {
-		return nil, err
-	}
-	continues := mark != nil && request.Target == (journal.Target{})
-	if continues {
-		request.Target.Revision = mark.Revision
-	}
 	moment, err := momentOf(ctx, from, request)
 	if err != nil {
 		return nil, err
@@ -84,9 +70,9 @@ func NewPlan(ctx context.Context, client *Client, from *history.Journal, request
 		return nil, err
 	}
 	p := &Plan{
-		Revision: moment.Revision, Time: moment.Time, Continues: continues,
-		client: client, objects: objects, mark: mark, orphan: request.Orphan,
-		newTypes: map[schema.GroupKind]*definition{}, byUID: map[types.UID]*Item{}, namespaces: map[string]*Item{}, uids: map[types.UID]types.UID{}, rights: map[authorizationv1.ResourceAttributes]bool{},
+		Revision: moment.Revision, Time: moment.Time, client: client, objects: objects, orphan: request.Orphan,
+		newTypes: map[schema.GroupKind]*definition{}, byUID: map[types.UID]*Item{}, namespaces: map[string]*Item{},
+		uids: map[types.UID]types.UID{},
 	}
 	if err := p.collect(ctx, request.Object); err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -117,7 +103,6 @@ func (p *Plan) collect(ctx context.Context, object history.Object) error {
 	if root == nil {
 		return p.missing(object, c)
 	}
-	p.root = root
 	var defined *definition
 	switch root.groupKind() {
 	case definitionKind:
@@ -204,7 +189,7 @@ func (p *Plan) check(ctx context.Context) error {
 // owners, namespace or definition do not come back.
 func (p *Plan) eachToCreate(ctx context.Context, work func(context.Context, *Item) error) error {
 	return p.each(ctx, func(ctx context.Context, item *Item) error {
-		if item.Action != Create && item.Action != Complete {
+		if item.Action != Create {
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -257,4 +242,4 @@ func (p *Plan) Count(actions ...Action) int {
 
 // Problems returns the number of objects that did not come back completely; before
 // Apply, the number of those that cannot.
-func (p *Plan) Problems() int { return len(p.Items) - p.Count(Create, Complete, Exists, Created) }
+func (p *Plan) Problems() int { return len(p.Items) - p.Count(Create, Exists, Created) }
