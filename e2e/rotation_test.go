@@ -294,7 +294,7 @@ func TestRotationOfAStoppedServer(t *testing.T) {
 	harness.Contains(t, harness.Runs(t, harness.ExitFailure, "certs", "rotate", "client", "--finish", "--data-dir", s.Dir), "client is not being rotated")
 	harness.Contains(t, harness.Runs(t, harness.ExitFailure, "certs", "list", "--data-dir", t.TempDir()), "not a data directory")
 	external := harness.ConfigFile(t, "etcd: {external: {endpoints: ['http://127.0.0.1:1']}}")
-	harness.Contains(t, harness.Runs(t, harness.ExitFailure, "certs", "rotate", "client", "--config", external, "--data-dir", s.Dir), "--prepare")
+	harness.Contains(t, harness.Runs(t, harness.ExitFailure, "certs", "rotate", "client", "--config", external, "--data-dir", s.Dir), "stop the others")
 	certs(t, s, "rotate", "client", "--overlap", "0s")
 	s = harness.StartIn(t, s.Dir, "--port", port)
 	s.Kubectl("", "get", "namespaces")

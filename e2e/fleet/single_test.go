@@ -64,7 +64,7 @@ func TestSingleServerOnAnExternalEtcd(t *testing.T) {
 	}
 	first.Await("condition=Established", "crd/gears.example.com")
 	harness.Contains(t, run(harness.ExitFailure, "encryption", "rotate"), "other servers use this etcd")
-	harness.Contains(t, run(harness.ExitFailure, "certs", "rotate", "client"), "--prepare")
+	harness.Contains(t, run(harness.ExitFailure, "certs", "rotate", "client"), "stop the others")
 	if out := second.Kubectl("", "get", "secret", "s", "-o", "jsonpath={.data.key}"); out != "dmFsdWU=" {
 		t.Errorf("the second server reads the secret as %q", out)
 	}

@@ -24,8 +24,8 @@ const certificatesPath = "/kube-hyper-mini/certificates"
 type CertificateChange struct {
 	// Rotate is one of [pki.Kinds], or empty.
 	Rotate string
-	// Prepare only makes and trusts the new one. Finish only ends the overlap.
-	Prepare, Finish bool
+	// Finish only ends the overlap.
+	Finish bool
 	// Overlap is the time for which the old one stays trusted.
 	Overlap time.Duration
 	// RevokeAdmin refuses the administrator's certificates and makes a new one.
@@ -37,13 +37,10 @@ type CertificatesChanged struct {
 	Changes []pki.Change `json:"changes"`
 	// Until is when the overlap ends; zero if there is none.
 	Until time.Time `json:"until,omitzero"`
-	// AtStart means that the server of the data directory publishes the revoked key to
-	// the other servers of its etcd at its next start.
-	AtStart bool `json:"atStart,omitempty"`
 }
 
-// errNotPrepared is the error of a rotation whose first step was not done separately.
-var errNotPrepared = errors.New("several servers use this etcd, or may, and each must trust the new one before any signs with it: see \"kube-hyper-mini certs rotate --help\" about --prepare; a single server can do it at once while it runs")
+// errNotAlone is the error of a rotation that other servers would not follow.
+var errNotAlone = errors.New("several servers use this etcd, or may, and all must have the same authorities and keys: stop the others, rotate on the one that runs, copy its pki directory to the others, and start them")
 
 // apply changes the store. Between the steps of a rotation it calls trusted, which
 // returns when this process trusts the new authority. It calls follow after each change
@@ -60,23 +57,19 @@ func (c CertificateChange) apply(store *pki.Store, several bool, trusted, follow
 	case c.Finish:
 		return done, add(store.Finish(c.Rotate))
 	}
-	prepared, _, err := store.Rotation(c.Rotate)
-	if err != nil {
-		return nil, err
+	if several {
+		return nil, errNotAlone
 	}
-	if several && !prepared && !c.Prepare {
-		return nil, errNotPrepared
-	}
-	if err := add(store.Prepare(c.Rotate)); err != nil || c.Prepare {
+	if err := add(store.Prepare(c.Rotate)); err != nil {
 		return done, err
 	}
 	if err := trusted(); err != nil {
 		return done, err
 	}
-	if err := add(store.Switch(c.Rotate, c.Overlap)); err != nil {
-		return done, err
+	err := add(store.Switch(c.Rotate, c.Overlap))
+	if err == nil {
+		done.Until, err = store.Overlap(c.Rotate)
 	}
-	_, done.Until, err = store.Rotation(c.Rotate)
 	return done, err
 }
 
@@ -100,9 +93,6 @@ func (c *Certificates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	done, err := c.Change(r.Context(), change)
 	if done != nil {
 		c.Identity.LogChanges(done.Changes)
-	}
-	if err == nil && change.RevokeAdmin {
-		err = c.Identity.PublishRevoked(r.Context())
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusConflict)
@@ -157,7 +147,7 @@ func (c *Certificates) trusted(ctx context.Context) error {
 
 func (c CertificateChange) query() url.Values {
 	return url.Values{
-		"rotate": {c.Rotate}, "prepare": {strconv.FormatBool(c.Prepare)}, "finish": {strconv.FormatBool(c.Finish)},
+		"rotate": {c.Rotate}, "finish": {strconv.FormatBool(c.Finish)},
 		"overlap": {c.Overlap.String()}, "revokeAdmin": {strconv.FormatBool(c.RevokeAdmin)},
 	}
 }
@@ -168,7 +158,7 @@ func parseCertificateChange(query url.Values) (CertificateChange, error) {
 		return CertificateChange{}, fmt.Errorf("overlap %q is not a duration", query.Get("overlap"))
 	}
 	return CertificateChange{
-		Rotate: query.Get("rotate"), Prepare: query.Get("prepare") == "true", Finish: query.Get("finish") == "true",
+		Rotate: query.Get("rotate"), Finish: query.Get("finish") == "true",
 		Overlap: overlap, RevokeAdmin: query.Get("revokeAdmin") == "true",
 	}, nil
 }

@@ -130,7 +130,6 @@ func (s *server) start(ctx context.Context) error {
 	if err := s.supervisor.Start(ctx, lifecycle.Part{Name: "apiserver", Run: s.api.run}); err != nil {
 		return err
 	}
-	s.supervisor.Go(ctx, "revoked keys", s.identity.FollowRevoked)
 	if run := s.extension.WhileServing; run != nil {
 		if err := s.supervisor.Start(ctx, lifecycle.Part{Name: "program", Run: run}); err != nil {
 			return err

@@ -51,8 +51,5 @@ func (s *server) beforeWrites(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.dir.TakeOver(s.stamp); err != nil {
-		return err
-	}
-	return s.identity.ShareRevoked(ctx, s.store.RevokedKeys())
+	return s.dir.TakeOver(s.stamp)
 }

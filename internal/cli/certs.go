@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -94,12 +93,8 @@ No request fails, and no restart is needed.
                    of the secret during the overlap: it is made again. Programs
                    that verify tokens with /openid/v1/jwks read it within an hour.
 
-While several servers run on one etcd, each must trust the new one first:
-  1. certs rotate NAME --prepare     on one of them
-  2. copy pki/NAME-ca.crt (or pki/service-account.pub) to the others, restart them
-  3. certs rotate NAME               on the first: the new one signs
-  4. copy pki/NAME-ca.* and -cross.crt (or service-account.*), restart them
-After --finish, copy pki/NAME-ca.crt (or service-account.pub) once more.
+Of several servers on one etcd, stop all but one, rotate on that one while it runs, copy
+its pki directory to the others, and start them. Do so again after the overlap.
 
 With a running server the command uses its API, with the administrator's
 kubeconfig in the data directory (POST /kube-hyper-mini/certificates). A rotation
@@ -126,37 +121,30 @@ func newCertsRotate() *cobra.Command {
 			if change.Overlap < 0 {
 				return usageError(fmt.Errorf("--overlap %s is negative; 0s has no overlap", change.Overlap))
 			}
-			if change.Prepare && change.Finish {
-				return usageError(errors.New("--prepare and --finish cannot be combined; give one"))
-			}
 			done, err := changeCertificates(cmd, flags, cfg, change)
 			if err != nil {
 				return err
 			}
-			return printRotated(cmd.OutOrStdout(), change, done)
+			return printRotated(cmd.OutOrStdout(), change.Rotate, done)
 		}),
 	}
 	flags.addLocation(cmd.Flags())
 	addDuration(cmd.Flags(), &change.Overlap, "overlap", "how long the old one stays trusted")
-	cmd.Flags().BoolVar(&change.Prepare, "prepare", false, "only trust a new one; the next call signs with it")
 	cmd.Flags().BoolVar(&change.Finish, "finish", false, "end the overlap of a rotation now")
 	return cmd
 }
 
-func printRotated(w io.Writer, change admin.CertificateChange, done *admin.CertificatesChanged) error {
+func printRotated(w io.Writer, kind string, done *admin.CertificatesChanged) error {
 	for _, c := range done.Changes {
 		if _, err := fmt.Fprintf(w, "%s: %s\n", c.Name, c.Reason); err != nil {
 			return err
 		}
 	}
 	text := "the old one is no longer trusted"
-	switch {
-	case change.Prepare:
-		text = "the new one is trusted and does not sign yet; run the command again without --prepare"
-	case done.Until.After(time.Now()):
+	if done.Until.After(time.Now()) {
 		text = "the old one is trusted until " + done.Until.Local().Format(time.DateTime)
 	}
-	_, err := fmt.Fprintf(w, "%s: %s\n", change.Rotate, text)
+	_, err := fmt.Fprintf(w, "%s: %s\n", kind, text)
 	return err
 }
 
@@ -168,25 +156,21 @@ func newCertsRevokeAdmin() *cobra.Command {
 		Long: `Refuse the administrator's existing certificates, and make a new key, certificate
 and kubeconfig. Other clients are not affected.
 
-The key is that of pki/admin.crt in this data directory. All servers of the same
-etcd refuse it, and list it in pki/revoked-keys; a server whose administrator has
-the same key makes a new one. If this server is stopped, the others refuse the key from
-its next start on. Aggregated API servers still accept the key from clients that connect
+The key is that of pki/admin.crt in this data directory, and is listed in
+pki/revoked-keys. Of several servers on one etcd, run the command on each: their
+administrators have the same key. Aggregated API servers still accept the key from clients that connect
 with them directly: "certs rotate client --overlap 0s" invalidates all client
 certificates. A backup that was made before does not list the key: run the command again
 after restoring it.`,
 		Example: `  kube-hyper-mini certs revoke-admin`,
 		RunE: flags.with(func(cmd *cobra.Command, _ []string, cfg *config.ServerConfiguration) error {
-			done, err := changeCertificates(cmd, flags, cfg, admin.CertificateChange{RevokeAdmin: true})
+			_, err := changeCertificates(cmd, flags, cfg, admin.CertificateChange{RevokeAdmin: true})
 			if err != nil {
 				return err
 			}
 			others := ""
-			switch {
-			case done.AtStart:
-				others = "; start this server: it tells the other servers of the etcd to refuse them"
-			case len(cfg.Etcd.External.Endpoints) > 0:
-				others = " by all servers of the etcd"
+			if len(cfg.Etcd.External.Endpoints) > 0 {
+				others = " by this server; run the command on the others of the etcd, too"
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "the administrator's previous certificates are refused%s; the new kubeconfig is %s\n", others, cfg.Kubeconfig.Path)
 			return err

@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/client-go/rest"
@@ -24,7 +23,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/fleet"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
@@ -66,9 +64,8 @@ type Identity struct {
 
 	certificates *pki.Store
 	following    sync.Mutex // held while changes are passed on
-	shared       atomic.Pointer[fleet.RevokedKeys]
-	encryption   string // path of the EncryptionConfiguration in the data directory; empty if it is not used
-	newKey       bool   // this start has made that file
+	encryption   string     // path of the EncryptionConfiguration in the data directory; empty if it is not used
+	newKey       bool       // this start has made that file
 }
 
 // New returns an identity that has read nothing yet.

@@ -24,6 +24,5 @@
 // authority's certificate signed by the old one (NAME-cross.crt): peers that
 // trust either authority accept them. rotations.json records each step before
 // it is taken; Ensure continues a rotation that a crash interrupted.
-// revoked-keys lists the client keys that are refused. The caller shares it with other
-// servers of the same etcd ([Store.Revoke], [Store.RevokedKeys]).
+// revoked-keys lists the client keys that are refused.
 package pki

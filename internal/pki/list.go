@@ -127,12 +127,8 @@ func (s *Store) entry(name string, crt *x509.Certificate) Entry {
 
 // replaced adds the state of a rotation to the entry.
 func (e *Entry) replaced(r *rotation) {
-	switch {
-	case r == nil:
-	case r.Phase == signing && e.Key == r.From:
+	if r != nil && r.Phase == signing && e.Key == r.From {
 		e.TrustedUntil = r.Until
-	case r.Phase == prepared && e.Key == r.To:
-		e.UsedFor += ", signs after the next step"
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -18,9 +17,6 @@ import (
 // revokedKeys lists the fingerprints of client keys that are refused, one a
 // line; the rest of a line is a remark.
 const revokedKeys = "revoked-keys"
-
-// aFingerprint matches what fingerprint returns.
-var aFingerprint = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // Revoked reports whether the key of a client's certificate has been revoked. It
 // is cheap and may be called at each request.
@@ -94,53 +90,9 @@ func (s *Store) addRevoked(keys map[string]string) error {
 	return datadir.WriteFile(path, data, 0o600)
 }
 
-// RevokedKeys returns the remarks of all revoked client keys by fingerprint.
-func (s *Store) RevokedKeys() (map[string]string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.loadRevoked(); err != nil {
-		return nil, err
-	}
-	return maps.Clone(s.known()), nil
-}
-
-// Revoke refuses the client keys with these fingerprints, which have a remark each,
-// and replaces certificates of the store that have such a key. If the list cannot be
-// written, the keys are refused until the process ends, and the error says why.
-func (s *Store) Revoke(keys map[string]string) ([]Change, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.revoke(keys)
-}
-
-func (s *Store) revoke(keys map[string]string) ([]Change, error) {
-	added := map[string]string{}
-	for print, remark := range keys {
-		if _, known := s.known()[print]; !known && aFingerprint.MatchString(print) {
-			added[print] = remark
-		}
-	}
-	if len(added) == 0 {
-		return nil, nil
-	}
-	s.refuse(added)
-	err := s.addRevoked(added)
-	changes, ensureErr := s.ensure(false) // a revoked key is replaced
-	return changes, errors.Join(err, ensureErr, s.checkAdmin())
-}
-
-// checkAdmin returns an error if the administrator's key is revoked and could not be
-// replaced.
-func (s *Store) checkAdmin() error {
-	key, err := readKey(s.Key(Admin))
-	if err != nil || key == nil || !s.isRevoked(key.Public()) {
-		return err
-	}
-	return fmt.Errorf("the administrator's certificate is revoked, and %s is not there to sign a new one: place that key, or %s and %s", s.Key(ClientCA), s.Cert(Admin), s.Key(Admin))
-}
-
 // RevokeAdmin refuses the administrator's key, and so every certificate that was
-// signed for it, and makes a new key and certificate.
+// signed for it, and makes a new key and certificate. If the list cannot be written, the key
+// is refused until the process ends, and the error says why.
 func (s *Store) RevokeAdmin() ([]Change, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,6 +114,9 @@ func (s *Store) RevokeAdmin() ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	remark := "admin, revoked at " + s.now().UTC().Format("2006-01-02T15:04:05Z")
-	return s.revoke(map[string]string{print: remark})
+	revoked := map[string]string{print: "admin, revoked at " + s.now().UTC().Format("2006-01-02T15:04:05Z")}
+	s.refuse(revoked)
+	err = s.addRevoked(revoked)
+	changes, ensureErr := s.ensure(false) // the revoked key is replaced
+	return changes, errors.Join(err, ensureErr)
 }

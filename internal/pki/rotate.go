@@ -157,20 +157,19 @@ func (s *Store) changeRotation(kind string, change func(*rotation) error) (name 
 	return name, s.writeJournal(j)
 }
 
-// Rotation reports whether [Store.Prepare] has been done and [Store.Switch] has not, and
-// when the overlap of a rotation ends, or zero.
-func (s *Store) Rotation(kind string) (isPrepared bool, until time.Time, err error) {
+// Overlap returns when the overlap of a rotation ends; zero without one.
+func (s *Store) Overlap(kind string) (time.Time, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name, err := fileOf(kind)
 	if err != nil {
-		return false, time.Time{}, err
+		return time.Time{}, err
 	}
 	j, err := s.readJournal()
 	if err != nil || j.Rotations[name] == nil {
-		return false, time.Time{}, err
+		return time.Time{}, err
 	}
-	return j.Rotations[name].Phase == prepared, j.Rotations[name].Until, nil
+	return j.Rotations[name].Until, nil
 }
 
 // Retired reports whether a rotation has replaced the authority for good.

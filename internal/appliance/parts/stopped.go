@@ -143,11 +143,7 @@ func ChangeCertificates(ctx context.Context, cfg *config.ServerConfiguration, lo
 		Identity: identity.Open(keys, store),
 		Alone:    func(context.Context) (bool, error) { return !external, nil },
 	}
-	if done, err = certificates.Change(ctx, change); err != nil {
-		return nil, err
-	}
-	done.AtStart = external && change.RevokeAdmin
-	return done, nil
+	return certificates.Change(ctx, change)
 }
 
 // ListCertificates lists the certificates and keys, whether a server uses them or not.

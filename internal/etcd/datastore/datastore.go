@@ -8,7 +8,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/fleet"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
@@ -39,9 +38,6 @@ type Datastore interface {
 	Register(ctx context.Context) error
 	// Alone reports whether no other server uses the store at this moment.
 	Alone(ctx context.Context) (bool, error)
-	// RevokedKeys are the client keys that all servers on the store refuse; nil if
-	// there is one server only.
-	RevokedKeys() *fleet.RevokedKeys
 	// CheckRelease returns an error if a release has written to the store with which
 	// this release, current, is not compatible.
 	CheckRelease(ctx context.Context, current datadir.Stamp) error

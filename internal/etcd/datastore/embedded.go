@@ -12,7 +12,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/fleet"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
@@ -151,9 +150,6 @@ func (e *Embedded) Register(context.Context) error { return nil }
 
 // Alone implements [Datastore].
 func (e *Embedded) Alone(context.Context) (bool, error) { return true, nil }
-
-// RevokedKeys implements [Datastore].
-func (e *Embedded) RevokedKeys() *fleet.RevokedKeys { return nil }
 
 // CheckRelease implements [Datastore]. The stamp of the data directory is checked
 // instead, by datadir.Open.

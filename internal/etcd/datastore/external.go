@@ -155,11 +155,6 @@ func (e *External) Register(ctx context.Context) error {
 	return nil
 }
 
-// RevokedKeys implements [Datastore].
-func (e *External) RevokedKeys() *fleet.RevokedKeys {
-	return fleet.NewRevokedKeys(e.client, e.config.Prefix)
-}
-
 // CheckRelease implements [Datastore].
 func (e *External) CheckRelease(ctx context.Context, current datadir.Stamp) error {
 	return etcd.NewReleases(e.client, e.config.Prefix).Check(ctx, current)
