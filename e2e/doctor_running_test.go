@@ -28,16 +28,6 @@ metadata: {namespace: default, name: dead}
 spec: {targets: ["https://127.0.0.1:1"]}
 `
 
-const accountWithSecret = `apiVersion: v1
-kind: ServiceAccount
-metadata: {namespace: default, name: robot}
----
-apiVersion: v1
-kind: Secret
-metadata: {namespace: default, name: robot, annotations: {kubernetes.io/service-account.name: robot}}
-type: kubernetes.io/service-account-token
-`
-
 // TestDoctorOnRunningServer: each finding about objects comes with a remedy that helps.
 func TestDoctorOnRunningServer(t *testing.T) {
 	t.Parallel()
@@ -76,24 +66,6 @@ func TestDoctorOnRunningServer(t *testing.T) {
 	s.Kubectl("", "delete", "serviceendpoint", "dead")
 	healthy()
 
-	k := newKind()
-	define(t, s, k, richDefinition(k))
-	s.Kubectl(k.object("w", "spec: {size: small}"), "create", "-n", "default", "-f", "-")
-	s.Kubectl("", "patch", "crd", k.crd(), "--type=json", "-p",
-		`[{"op":"replace","path":"/spec/versions/0/storage","value":false},{"op":"replace","path":"/spec/versions/0/served","value":false},{"op":"replace","path":"/spec/versions/1/storage","value":true}]`)
-	await("stored versions", k.crd()).remedy(t, s.Kubeconfig)
-	healthy()
-
-	s.Kubectl(accountWithSecret, "create", "-f", "-")
-	harness.Eventually(t, "the token is made", func() error {
-		if token := s.Kubectl("", "get", "secret", "robot", "-n", "default", "-o", "jsonpath={.data.token}"); token == "" {
-			return fmt.Errorf("there is none yet")
-		}
-		return nil
-	})
-	harness.Runs(t, harness.ExitOK, "certs", "rotate", "service-account", "--overlap", "0s", "--data-dir", s.Dir)
-	await("tokens", "Secret default/robot").remedy(t, s.Kubeconfig)
-	healthy()
 	kubeconfigFindings(t, s)
 }
 

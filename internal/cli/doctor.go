@@ -26,9 +26,8 @@ do. The command changes nothing.
 Of a data directory it checks modes and owners of files, the release that has
 written it, certificates and the clock, the administrator's kubeconfig, the disk,
 the quota and, if no server runs, whether the database is intact. Of a running server
-it checks readiness, backups, the references of webhooks, conversions and APIServices,
-tokens, and whether objects are stored in versions that are not served. With
---kubeconfig it checks only the server of the current context and the credentials in
+it checks readiness, backups, and the references of webhooks, conversions and
+APIServices. With --kubeconfig it checks only the server of the current context and the credentials in
 that file; with --context, those of that context. "config validate" checks the
 configuration itself.
 

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -62,11 +61,6 @@ func (d *directory) certificate(name string) string {
 	return filepath.Join(d.config.DataDir, "pki", name+".crt")
 }
 
-func (d *directory) hasKey(name string) bool {
-	_, err := os.Stat(filepath.Join(d.config.DataDir, "pki", name+".key"))
-	return err == nil
-}
-
 // missing reports authorities and keys without which the server does not start.
 func (d *directory) missing(add func(Finding), list []pki.Entry) {
 	has := func(name string) bool {
@@ -107,47 +101,26 @@ func (d *directory) life(from, until time.Time) (severity Severity, problem stri
 // expiry reports a certificate that has expired or soon will.
 func (d *directory) expiry(add func(Finding), entry pki.Entry) {
 	severity, problem := d.life(entry.From, entry.Until)
-	if entry.Until.IsZero() || severity == "" || entry.State == pki.NotValidYet || entry.State == pki.Revoked {
+	if entry.Until.IsZero() || severity == "" || entry.State == pki.NotValidYet || entry.State == pki.Revoked ||
+		!entry.TrustedUntil.IsZero() || entry.TrustedOnly { // it is being replaced, or has been
 		return
 	}
 	f := Finding{Severity: severity, Object: d.certificate(entry.Name), Problem: problem}
 	kind, authority := rotateKinds[entry.Name]
-	dataDir := " --data-dir " + logging.ShellWord(d.config.DataDir)
+	rotate := program + " certs rotate " + kind + " --data-dir " + logging.ShellWord(d.config.DataDir)
 	switch {
-	case !entry.TrustedUntil.IsZero(), entry.TrustedOnly:
-		return // it is being replaced, or has been: it stays trusted for a time
 	case authority && severity == Failure:
 		f.Remedy = "stop the server and have a new authority made; all clients then need new kubeconfigs (" + program + " kubeconfig)"
-		f.Commands = []string{program + " certs rotate " + kind + " --overlap 0s" + dataDir}
+		f.Commands = []string{rotate + " --overlap 0s"}
 	case authority:
 		f.Remedy = "replace the authority while clients keep working; give them the new kubeconfigs during the overlap"
-		f.Commands = []string{program + " certs rotate " + kind + dataDir}
-	case entry.Name == pki.EtcdCA:
-		f.Remedy = "place a new authority and its key"
-	case !d.hasKey(authorityOf(entry, d)):
-		f.Remedy = "place a new certificate: the key of the authority that signs it is not in the data directory"
+		f.Commands = []string{rotate}
 	case d.Running:
-		f.Remedy = "the running server should have renewed it: its log says why it could not"
+		f.Remedy = "the running server should have renewed it: its log says why it could not; place a new one if its authority's key is elsewhere"
 	default:
-		f.Severity, f.Remedy = Risk, "start the server: it renews the certificate. Clients with a copy of the old one need a new kubeconfig"
+		f.Remedy = "start the server, which renews it, or place a new one if its authority's key is elsewhere; clients with a copy of the old one need a new kubeconfig"
 	}
 	add(f)
-}
-
-// authorityOf is the name of the file of the authority that signs the certificate.
-func authorityOf(entry pki.Entry, d *directory) string {
-	for _, ca := range []string{pki.ServerCA, pki.ClientCA, pki.FrontProxyCA, pki.EtcdCA} {
-		data, err := os.ReadFile(d.certificate(ca))
-		if err != nil {
-			continue
-		}
-		for _, crt := range parseCertificates(data) {
-			if crt.Subject.String() == entry.Issuer {
-				return ca
-			}
-		}
-	}
-	return ""
 }
 
 // servingPair checks serving.certFile and keyFile.

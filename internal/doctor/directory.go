@@ -1,15 +1,12 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
@@ -26,7 +23,6 @@ const program = "kube-hyper-mini"
 type Config struct {
 	DataDir    string
 	Kubeconfig string // the administrator's
-	BackupDir  string
 	Serving    config.Serving
 	Encryption config.Encryption
 	External   config.ExternalEtcd
@@ -156,38 +152,6 @@ func (d *directory) encryptionKey(add func(Finding)) error {
 	return nil
 }
 
-// largest names what takes most of the data directory, with what restores have replaced and the
-// backups.
-func (d *directory) largest() string {
-	type entry struct {
-		path string
-		size int64
-	}
-	var entries []entry
-	paths, _ := filepath.Glob(filepath.Join(d.config.DataDir, "*")) // the only error is that of a pattern
-	if !slices.Contains(paths, d.config.BackupDir) && datadir.OnSameDisk(d.config.DataDir, d.config.BackupDir) {
-		paths = append(paths, d.config.BackupDir)
-	}
-	for _, path := range paths {
-		size := int64(0)
-		_ = filepath.WalkDir(path, func(_ string, file fs.DirEntry, err error) error { // what cannot be read is not named
-			if err == nil && file.Type().IsRegular() {
-				if info, err := file.Info(); err == nil {
-					size += info.Size()
-				}
-			}
-			return nil
-		})
-		entries = append(entries, entry{path, size})
-	}
-	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(b.size, a.size) })
-	var named []string
-	for _, entry := range entries[:min(len(entries), 4)] {
-		named = append(named, fmt.Sprintf("%s (%s)", entry.path, datadir.Size(entry.size)))
-	}
-	return strings.Join(named, ", ")
-}
-
 // disk reports disks on which the server refuses writes, or soon will.
 func (d *directory) disk(add func(Finding)) error {
 	free, total, err := d.space(d.config.DataDir)
@@ -198,7 +162,8 @@ func (d *directory) disk(add func(Finding)) error {
 	finding := Finding{
 		Object:  d.config.DataDir,
 		Problem: fmt.Sprintf("its disk has %s free of %s", datadir.Size(free), datadir.Size(total)),
-		Remedy:  fmt.Sprintf("make room: the server needs %s, and as much again for backups. On it are %s", datadir.Size(2*reserve), d.largest()),
+		Remedy: fmt.Sprintf("make room: the server needs %s, and as much again for backups; old backups and before-restore-* can go",
+			datadir.Size(2*reserve)),
 	}
 	switch {
 	case free < reserve:

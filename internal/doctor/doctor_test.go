@@ -5,9 +5,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
-
-	"k8s.io/client-go/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
@@ -105,21 +102,6 @@ func TestState(t *testing.T) {
 		}
 		if text == "disk on fire" && (f == nil || f.Commands[0] != "kube-hyper-mini backup save --data-dir '/a b'") {
 			t.Errorf("the command for the backup: %+v", f)
-		}
-	}
-}
-
-// TestServerClock: a difference of the clocks is found, and a small one is not.
-func TestServerClock(t *testing.T) {
-	for skew, want := range map[time.Duration]bool{0: false, 30 * time.Second: false, time.Hour: true, -time.Hour: true} {
-		there := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Date", time.Now().Add(skew).UTC().Format(http.TimeFormat))
-		}))
-		s := &server{Report: &Report{Server: there.URL}, now: time.Now}
-		f := found(t, func(add func(Finding)) error { return s.clock(t.Context(), &rest.Config{Host: there.URL}, add) })
-		there.Close()
-		if (f != nil) != want {
-			t.Errorf("a difference of %s: %+v", skew, f)
 		}
 	}
 }

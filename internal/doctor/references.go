@@ -7,11 +7,10 @@ import (
 	"strings"
 	"time"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
@@ -70,34 +69,31 @@ func dial(ctx context.Context, address string) error {
 	return connection.Close()
 }
 
-// reference is a `service:` reference and the object that has it.
-type reference struct{ object, namespace, name string }
-
 // references reports services without a ServiceEndpoint, and remote servers that fail.
 func (s *server) references(ctx context.Context, add func(Finding)) error {
-	known, err := s.serviceEndpoints(ctx)
-	if err != nil {
-		return err
-	}
+	known := map[string]bool{metav1.NamespaceDefault + "/kubernetes": true}
 	if s.config != nil {
 		for _, entry := range s.config.ServiceEndpoints {
 			known[entry.Namespace+"/"+entry.Name] = true
 		}
 	}
-	used, err := s.webhookServices(ctx)
-	if err != nil {
+	own := schema.GroupVersionResource{Group: endpoints.Group, Version: endpoints.Version, Resource: "serviceendpoints"}
+	err := s.each(ctx, own, func(item *unstructured.Unstructured) { known[item.GetNamespace()+"/"+item.GetName()] = true })
+	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	for _, r := range used {
-		service := r.namespace + "/" + r.name
-		if known[service] || service == metav1.NamespaceDefault+"/kubernetes" {
-			continue
-		}
-		manifest := fmt.Sprintf("apiVersion: %s/%s\nkind: ServiceEndpoint\nmetadata: {namespace: %s, name: %s}\nspec: {targets: [\"https://HOST:PORT\"]}", endpoints.Group, endpoints.Version, r.namespace, r.name)
-		add(Finding{
-			Severity: Risk, Object: r.object, Problem: fmt.Sprintf("it refers to service %s, for which there is no ServiceEndpoint: it works only if %s.%s.svc resolves", service, r.name, r.namespace),
-			Remedy: "apply a ServiceEndpoint with the address of its server, or delete the object:\n" + manifest,
+	for _, resource := range referring {
+		err := s.each(ctx, resource, func(item *unstructured.Unstructured) {
+			for _, service := range servicesOf(item) {
+				if name := service.namespace + "/" + service.name; !known[name] {
+					known[name] = true // reported once
+					add(withoutEndpoint(item.GetKind()+" "+item.GetName(), service))
+				}
+			}
 		})
+		if err != nil {
+			return err
+		}
 	}
 	if s.status == nil || s.status.Remote == nil {
 		return nil
@@ -111,97 +107,59 @@ func (s *server) references(ctx context.Context, add func(Finding)) error {
 	return nil
 }
 
-// serviceEndpoints returns the ServiceEndpoint objects as NAMESPACE/NAME.
-func (s *server) serviceEndpoints(ctx context.Context) (map[string]bool, error) {
-	known := map[string]bool{}
-	result := s.client.Discovery().RESTClient().Get().AbsPath("/apis", endpoints.Group, endpoints.Version, "serviceendpoints").Do(ctx)
-	if err := result.Error(); apierrors.IsNotFound(err) {
-		return known, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("list ServiceEndpoints: %w", err)
-	}
-	data, err := result.Raw()
-	if err != nil {
-		return nil, fmt.Errorf("read ServiceEndpoints: %w", err)
-	}
-	list := &unstructured.UnstructuredList{}
-	if err := list.UnmarshalJSON(data); err != nil {
-		return nil, fmt.Errorf("read ServiceEndpoints: %w", err)
-	}
-	for _, item := range list.Items {
-		known[item.GetNamespace()+"/"+item.GetName()] = true
-	}
-	return known, nil
+// service is what a `service:` reference names.
+type service struct{ namespace, name string }
+
+// referring are the types with references of admission and conversion webhooks.
+var referring = []schema.GroupVersionResource{
+	{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"},
+	{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"},
+	{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 }
 
-// webhookServices returns the services of admission and conversion webhooks.
-func (s *server) webhookServices(ctx context.Context) ([]reference, error) {
-	var list []reference
-	webhook := func(kind, name string, client admissionregistrationv1.WebhookClientConfig) {
-		if client.Service != nil {
-			list = append(list, reference{kind + " " + name, client.Service.Namespace, client.Service.Name})
+// servicesOf returns the services that the webhooks of an object name.
+func servicesOf(item *unstructured.Unstructured) (found []service) {
+	hooks, _, _ := unstructured.NestedSlice(item.Object, "webhooks") // the server has validated them
+	if conversion, found, _ := unstructured.NestedMap(item.Object, "spec", "conversion", "webhook"); found {
+		hooks = append(hooks, conversion)
+	}
+	for _, hook := range hooks {
+		content, _ := hook.(map[string]any)
+		namespace, _, _ := unstructured.NestedString(content, "clientConfig", "service", "namespace")
+		name, _, _ := unstructured.NestedString(content, "clientConfig", "service", "name")
+		if name != "" {
+			found = append(found, service{namespace, name})
 		}
 	}
-	validating, err := s.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("list webhooks: %w", err)
-	}
-	for _, configuration := range validating.Items {
-		for _, entry := range configuration.Webhooks {
-			webhook("ValidatingWebhookConfiguration", configuration.Name, entry.ClientConfig)
-		}
-	}
-	mutating, err := s.client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("list webhooks: %w", err)
-	}
-	for _, configuration := range mutating.Items {
-		for _, entry := range configuration.Webhooks {
-			webhook("MutatingWebhookConfiguration", configuration.Name, entry.ClientConfig)
-		}
-	}
-	err = s.definitions(ctx, func(crd *apiextensionsv1.CustomResourceDefinition) {
-		conversion := crd.Spec.Conversion
-		if conversion == nil || conversion.Webhook == nil || conversion.Webhook.ClientConfig == nil || conversion.Webhook.ClientConfig.Service == nil {
-			return
-		}
-		service := conversion.Webhook.ClientConfig.Service
-		list = append(list, reference{"CustomResourceDefinition " + crd.Name, service.Namespace, service.Name})
-	})
-	if err != nil {
-		return nil, err
-	}
-	return unique(list), nil
+	return found
 }
 
-// unique removes duplicates: several webhooks of one object may refer to one service.
-func unique(list []reference) []reference {
-	seen := map[reference]bool{}
-	kept := list[:0]
-	for _, r := range list {
-		if !seen[r] {
-			seen[r] = true
-			kept = append(kept, r)
-		}
+func withoutEndpoint(object string, s service) Finding {
+	return Finding{
+		Severity: Risk, Object: object,
+		Problem: fmt.Sprintf("it refers to service %s/%s, for which there is no ServiceEndpoint: it works only if %s.%s.svc resolves",
+			s.namespace, s.name, s.name, s.namespace),
+		Remedy: fmt.Sprintf("apply a ServiceEndpoint with the address of its server, or delete the object:\n"+
+			"apiVersion: %s/%s\nkind: ServiceEndpoint\nmetadata: {namespace: %s, name: %s}\nspec: {targets: [\"https://HOST:PORT\"]}",
+			endpoints.Group, endpoints.Version, s.namespace, s.name),
 	}
-	return kept
 }
 
-// pageSize bounds how many CRDs are read at once.
+// pageSize bounds how many objects are read at once.
 const pageSize = 100
 
-// definitions calls f with each CustomResourceDefinition.
-func (s *server) definitions(ctx context.Context, f func(*apiextensionsv1.CustomResourceDefinition)) error {
+// each calls f with each object of a type.
+func (s *server) each(ctx context.Context, resource schema.GroupVersionResource, f func(*unstructured.Unstructured)) error {
 	options := metav1.ListOptions{Limit: pageSize}
 	for {
-		page, err := s.extensions.ApiextensionsV1().CustomResourceDefinitions().List(ctx, options)
+		page, err := s.objects.Resource(resource).List(ctx, options)
 		if err != nil {
-			return fmt.Errorf("list CustomResourceDefinitions: %w", err)
+			return fmt.Errorf("list %s: %w", resource.Resource, err)
 		}
 		for i := range page.Items {
 			f(&page.Items[i])
 		}
-		if options.Continue = page.Continue; options.Continue == "" {
+		if options.Continue = page.GetContinue(); options.Continue == "" {
 			return nil
 		}
 	}

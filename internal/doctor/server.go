@@ -5,19 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"runtime"
 	"slices"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	apiextensionsclientset "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
@@ -26,23 +23,17 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
-const (
-	// maxSkew is the largest difference of two clocks that is not reported. Certificates
-	// are valid from five minutes before they are made.
-	maxSkew = time.Minute
-	// requestTimeout bounds each request.
-	requestTimeout = 30 * time.Second
-)
+// requestTimeout bounds each request.
+const requestTimeout = 30 * time.Second
 
 // server checks a running server.
 type server struct {
 	*Report
 	// config is that of the server; nil if it is not known.
-	config     *Config
-	client     kubernetes.Interface
-	extensions apiextensionsclientset.Interface
-	status     *admin.Status
-	now        func() time.Time
+	config  *Config
+	client  kubernetes.Interface
+	objects dynamic.Interface
+	status  *admin.Status
 }
 
 // Server checks the running server of a kubeconfig and adds what it finds to the
@@ -53,11 +44,11 @@ func Server(ctx context.Context, report *Report, kubeconfig []byte, cfg *Config)
 		return fmt.Errorf("read the kubeconfig: %w", err)
 	}
 	connection.Timeout, connection.QPS = requestTimeout, -1 // flow control of the server bounds requests
-	s := &server{Report: report, config: cfg, now: time.Now}
+	s := &server{Report: report, config: cfg}
 	if s.client, err = kubernetes.NewForConfig(connection); err != nil {
 		return fmt.Errorf("use the kubeconfig: %w", err)
 	}
-	if s.extensions, err = apiextensionsclientset.NewForConfig(connection); err != nil {
+	if s.objects, err = dynamic.NewForConfig(connection); err != nil {
 		return fmt.Errorf("use the kubeconfig: %w", err)
 	}
 	report.Server = connection.Host
@@ -72,10 +63,7 @@ func Server(ctx context.Context, report *Report, kubeconfig []byte, cfg *Config)
 		}
 		return err
 	})
-	s.check("server clock", func(add func(Finding)) error { return s.clock(ctx, connection, add) })
 	s.check("references", func(add func(Finding)) error { return s.references(ctx, add) })
-	s.check("stored versions", func(add func(Finding)) error { return s.storedVersions(ctx, add) })
-	s.check("tokens", func(add func(Finding)) error { return s.tokens(ctx, add) })
 	report.sort()
 	return nil
 }
@@ -168,35 +156,6 @@ func checkQuota(add func(Finding), object string, bytes, quota int64) {
 		f.Severity, f.Problem = Failure, f.Problem+": writes other than deletions are refused"
 	}
 	add(f)
-}
-
-// clock compares the clock of the server with this machine's.
-func (s *server) clock(ctx context.Context, connection *rest.Config, add func(Finding)) error {
-	client, err := rest.HTTPClientFor(connection)
-	if err != nil {
-		return err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, connection.Host+"/livez", nil)
-	if err != nil {
-		return err
-	}
-	before := s.now()
-	response, err := client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }() // only its header is read
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<10))
-	there, err := http.ParseTime(response.Header.Get("Date"))
-	if err != nil {
-		return fmt.Errorf("read the time in the response of the server: %w", err)
-	}
-	here := before.Add(s.now().Sub(before) / 2)
-	if skew := there.Sub(here).Round(time.Second); skew.Abs() > maxSkew {
-		add(Finding{Severity: Risk, Object: s.Server, Problem: fmt.Sprintf("its clock differs from this machine's by %s: new certificates and tokens may be refused", skew),
-			Remedy: "set both clocks by a time server (timedatectl set-ntp true)"})
-	}
-	return nil
 }
 
 // Kubeconfig checks a kubeconfig file of a client, adds what it finds to the report, and

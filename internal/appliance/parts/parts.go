@@ -65,7 +65,7 @@ func Facts(cfg *config.ServerConfiguration, stamp datadir.Stamp, url string, sta
 // Doctor is what the checks of a data directory and its server read of the configuration.
 func Doctor(cfg *config.ServerConfiguration) *doctor.Config {
 	return &doctor.Config{
-		DataDir: cfg.DataDir, Kubeconfig: cfg.Kubeconfig.Path, BackupDir: cfg.Backup.Dir, Serving: cfg.Serving,
+		DataDir: cfg.DataDir, Kubeconfig: cfg.Kubeconfig.Path, Serving: cfg.Serving,
 		Encryption: cfg.APIServer.Encryption, External: cfg.Etcd.External, Quota: cfg.Etcd.Embedded.QuotaBackend.Value(),
 		ServiceEndpoints: cfg.ServiceEndpoints,
 		Certificates:     func() ([]pki.Entry, error) { return ListCertificates(cfg) }, OnOneDisk: onOneDisk(cfg),
