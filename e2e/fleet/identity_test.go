@@ -98,20 +98,6 @@ func TestSimultaneousFirstStarts(t *testing.T) {
 	publishesOne(t, other)
 }
 
-// TestTLSOnAnEtcdWithoutTLS: a start on an etcd that does not use TLS as configured ends,
-// and says what does not match.
-func TestTLSOnAnEtcdWithoutTLS(t *testing.T) {
-	t.Parallel()
-	member := cluster(t, 1)[0]
-	member.waitHealthy()
-	https := strings.Replace(member.client, "http", "https", 1)
-	s := harness.Launch(t, "", "--config", onEtcd(t, []string{https}, ""))
-	if code := s.Wait(); code != harness.ExitFailure {
-		t.Errorf("it ended with exit code %d", code)
-	}
-	harness.Contains(t, s.Log(), "error: etcd: reach etcd at "+https+": ", "does not use TLS: write "+member.client)
-}
-
 // TestEnvtestOnAUsedEtcd: envtest's kube-apiserver starts on an etcd that another one has
 // used, as kube-apiserver does.
 func TestEnvtestOnAUsedEtcd(t *testing.T) {

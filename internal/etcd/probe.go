@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -12,8 +11,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/net/http2"
 )
 
 const (
@@ -59,79 +56,32 @@ func Probe(ctx context.Context, cfg External, endpoint string) error {
 	conn := tls.Client(plain, config)
 	err = conn.HandshakeContext(ctx)
 	if address.Scheme == "http" {
-		return explainPlain(err, address.Host)
+		if err == nil || isTLS(err) && !errors.As(err, new(tls.RecordHeaderError)) {
+			return &TLSError{fmt.Errorf("it uses TLS: write https://%s, and name its authority with etcd.external.caFile", address.Host)}
+		}
+		return nil
 	}
-	if ctx.Err() != nil {
-		return fmt.Errorf("no TLS handshake within %s", probeTimeout)
+	if err == nil {
+		_ = conn.SetReadDeadline(time.Now().Add(alertTimeout)) // a closed connection is reported by Read
+		if _, err = conn.Read(make([]byte, 1)); !isTLS(err) {
+			return nil
+		}
 	}
-	if errors.Is(err, io.EOF) && speaksHTTP2(ctx, address.Host) {
-		err = tls.RecordHeaderError{Msg: "the member has closed the connection"}
+	if isTLS(err) {
+		return &TLSError{fmt.Errorf("%w: compare the scheme and the name of the endpoint, and caFile, certFile and keyFile of etcd.external, with the member's certificate", err)}
 	}
-	if err != nil {
-		return cfg.explain(err, address.Host)
-	}
-	_ = conn.SetReadDeadline(time.Now().Add(alertTimeout)) // a closed connection is reported by Read
-	if _, err := conn.Read(make([]byte, 1)); isAlert(err) {
-		return cfg.explain(err, address.Host)
-	}
-	return nil
-}
-
-// speaksHTTP2 reports whether a member answers without TLS. etcd closes a connection that
-// begins with a TLS handshake then.
-func speaksHTTP2(ctx context.Context, host string) bool {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", host)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = conn.Close() }()                // nothing was sent that matters
-	_ = conn.SetDeadline(time.Now().Add(probeTimeout)) // a closed connection is reported by Read
-	_, _ = io.WriteString(conn, http2.ClientPreface)   // likewise
-	_ = http2.NewFramer(conn, nil).WriteSettings()     // likewise
-	_, err = http2.NewFramer(nil, conn).ReadFrame()
-	return err == nil
-}
-
-// isAlert reports whether the error is an alert of the other side.
-func isAlert(err error) bool {
-	remote := new(net.OpError)
-	return errors.As(err, &remote) && remote.Op == "remote error"
-}
-
-// explainPlain returns an error if the result of a handshake with an http endpoint shows
-// that it uses TLS.
-func explainPlain(handshake error, host string) error {
-	invalid := new(tls.CertificateVerificationError)
-	if handshake == nil || errors.As(handshake, &invalid) || isAlert(handshake) {
-		return &TLSError{fmt.Errorf("it uses TLS: write https://%s, and name its authority with etcd.external.caFile", host)}
-	}
-	return nil
-}
-
-// explain adds the remedy to the error of a handshake.
-func (e External) explain(err error, host string) error {
-	unknown, name, expired := new(x509.UnknownAuthorityError), new(x509.HostnameError), new(x509.CertificateInvalidError)
-	header := new(tls.RecordHeaderError)
-	switch {
-	case errors.As(err, header):
-		return &TLSError{fmt.Errorf("it does not use TLS: write http://%s, or switch TLS on there", host)}
-	case errors.As(err, unknown) && e.CAFile == "":
-		return &TLSError{fmt.Errorf("%w: name its authority with etcd.external.caFile", err)}
-	case errors.As(err, unknown):
-		return &TLSError{fmt.Errorf("%w: its authority is not in %s (etcd.external.caFile)", err, e.CAFile)}
-	case errors.As(err, name):
-		return &TLSError{fmt.Errorf("%w: use a name in the certificate as the endpoint, or add this one to the certificate", err)}
-	case errors.As(err, expired) && expired.Reason == x509.Expired:
-		return &TLSError{fmt.Errorf("%w: renew the certificate of etcd, or correct the clock", err)}
-	case isAlert(err) && e.CertFile == "":
-		return &TLSError{fmt.Errorf("%w: it requires a client certificate; name one with etcd.external.certFile and keyFile", err)}
-	case isAlert(err):
-		return &TLSError{fmt.Errorf("%w: it refuses the client certificate %s (etcd.external.certFile)", err, e.CertFile)}
-	}
-	if invalid := new(tls.CertificateVerificationError); errors.As(err, &invalid) {
-		return &TLSError{err}
+	if errors.Is(err, io.EOF) { // of etcd without TLS, or of a balancer without a member
+		return fmt.Errorf("the TLS handshake: %w; write http:// if the member does not use TLS", err)
 	}
 	return err
+}
+
+// isTLS reports whether the error is an alert of the other side, or a certificate or an
+// answer that this side refuses.
+func isTLS(err error) bool {
+	remote := new(net.OpError)
+	return errors.As(err, &remote) && remote.Op == "remote error" || errors.As(err, new(tls.RecordHeaderError)) ||
+		errors.As(err, new(*tls.CertificateVerificationError))
 }
 
 // probeAll returns why the members cannot be reached, with their endpoints; nil if one can
