@@ -183,7 +183,6 @@ func TestRunRemovesItsFiles(t *testing.T) {
 		"the manifests cannot be read":        {shell: `echo never`, args: []string{"--manifests", "nowhere"}, code: 1, says: "--manifests: read manifests: "},
 		"there are no CRDs":                   {shell: `echo never`, args: []string{"--crds", "../config/examples/widget.yaml"}, code: 1, says: "has no CustomResourceDefinitions"},
 		"the log cannot be written":           {shell: `echo never`, args: []string{"--logs", "nowhere/log"}, code: 1, says: "--logs"},
-		"a CRD is in a template of a chart":   {shell: `echo never`, args: []string{"--crds", "testdata/run/chart"}, code: 1, says: "crd.yaml is a template of the Helm chart testdata/run/chart: apply the output of"},
 		"the server refuses a CRD":            {shell: `echo never`, args: []string{"--crds", "testdata/run/refused.yaml"}, code: 1, says: `"refused.example.org" is invalid`},
 		"a CRD has the kind of another":       {shell: `echo never`, args: []string{"--crds", "testdata/run/conflict.yaml"}, code: 1, says: `seconds.example.org is not established: KindConflict: "Thing" is already in use`},
 	} {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -76,9 +77,9 @@ type applied struct {
 // are not changed, and no object is pruned; nor is one unless the files have settled: a
 // file that is being replaced is incomplete, or gone, for a moment.
 func (a *Applier) round(ctx context.Context, files map[string]fileState, settled bool) applied {
-	objects, _, errs := read(a.dir, files, Everything)
+	objects, errs := read(os.DirFS(a.dir), files, Everything)
 	if settled {
-		now, err := scan(a.dir)
+		now, err := scan(os.DirFS(a.dir))
 		settled = err == nil && maps.Equal(now, files) // what was read is what the scan found
 	}
 	errs = append(errs, duplicates(objects)...)

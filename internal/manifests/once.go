@@ -1,10 +1,10 @@
 package manifests
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -25,46 +25,44 @@ func (o Only) selects(fields map[string]any) bool {
 	return o == Everything || fields["kind"] == crdKind.Kind
 }
 
-// mayBeIn reports whether the text of a template may have a selected object.
-func (o Only) mayBeIn(template []byte) bool {
-	return o == Everything || bytes.Contains(template, []byte(crdKind.Kind))
-}
-
 // ApplyOnce applies the manifests in each path, which is a file or a directory. It first
-// applies the CRDs and waits until they are established. It returns the number of applied
-// objects. It records nothing and prunes nothing.
-func (a *Applier) ApplyOnce(ctx context.Context, paths []string, only Only) (int, error) {
+// applies the CRDs and waits until they are established. It records nothing and prunes
+// nothing.
+func (a *Applier) ApplyOnce(ctx context.Context, paths []string, only Only) error {
 	var objects []object
 	var errs []error
 	for _, path := range paths {
-		found, skipped, failed := readPath(path, only)
-		if len(skipped) > 0 {
-			a.log.Info("skipped templates of Helm charts, which have no CRDs", "files", skipped)
-		}
-		objects = append(objects, found...)
-		errs = append(errs, failed...)
+		found, failed := readPath(path, only)
+		objects, errs = append(objects, found...), append(errs, failed...)
 	}
+	return a.applyNew(ctx, objects, errs)
+}
+
+// ApplyFS is [Applier.ApplyOnce] for all manifests of a file system.
+func (a *Applier) ApplyFS(ctx context.Context, files fs.FS) error {
+	objects, errs := readAll(files, Everything)
+	return a.applyNew(ctx, objects, errs)
+}
+
+// applyNew applies objects unless there are errors.
+func (a *Applier) applyNew(ctx context.Context, objects []object, errs []error) error {
 	if errs = append(errs, duplicates(objects)...); len(errs) > 0 {
-		return 0, errors.Join(errs...)
+		return errors.Join(errs...)
 	}
-	return len(objects), errors.Join(a.applyObjects(ctx, objects)...)
+	return errors.Join(a.applyObjects(ctx, objects)...)
 }
 
 // readPath reads a file or a directory.
-func readPath(path string, only Only) (objects []object, skipped []string, errs []error) {
+func readPath(path string, only Only) (objects []object, errs []error) {
 	info, err := os.Stat(path)
-	if err != nil {
-		return nil, nil, []error{fmt.Errorf("read manifests: %w", err)}
+	switch {
+	case err != nil:
+		return nil, []error{fmt.Errorf("read manifests: %w", err)}
+	case info.IsDir():
+		objects, errs = readAll(os.DirFS(path), only)
+	default:
+		objects, errs = read(os.DirFS(filepath.Dir(path)), map[string]fileState{filepath.Base(path): {}}, only)
 	}
-	files := map[string]fileState{path: {}}
-	dir := filepath.Dir(path)
-	if info.IsDir() {
-		dir = path
-		if files, err = scan(dir); err != nil {
-			return nil, nil, []error{err}
-		}
-	}
-	objects, skipped, errs = read(dir, files, only)
 	if len(errs) == 0 && len(objects) == 0 {
 		what := "manifests"
 		if only == CRDs {
@@ -72,5 +70,14 @@ func readPath(path string, only Only) (objects []object, skipped []string, errs 
 		}
 		errs = []error{fmt.Errorf("read manifests: %s has no %s", path, what)}
 	}
-	return objects, skipped, errs
+	return objects, errs
+}
+
+// readAll reads all manifests of a file system.
+func readAll(files fs.FS, only Only) (objects []object, errs []error) {
+	found, err := scan(files)
+	if err != nil {
+		return nil, []error{err}
+	}
+	return read(files, found, only)
 }

@@ -3,12 +3,13 @@ package manifests
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
+	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -34,78 +35,55 @@ type fileState struct {
 	modified int64
 }
 
-// scan lists the manifests below dir with their states. It ignores names that begin with
-// a dot and files with other extensions. A directory that does not exist is an error: a
+// scan lists the manifests of a file system with their states. It ignores names that begin
+// with a dot and files with other extensions. A directory that does not exist is an error: a
 // volume that is not mounted must not be treated as an empty one.
-func scan(dir string) (map[string]fileState, error) {
-	files := map[string]fileState{}
-	if info, err := os.Stat(dir); err != nil {
-		return nil, fmt.Errorf("list the manifests: %w", err)
-	} else if !info.IsDir() {
-		return nil, fmt.Errorf("list the manifests: %s is not a directory", dir)
-	}
-	// The separator makes WalkDir follow dir where it is a link.
-	err := filepath.WalkDir(dir+string(filepath.Separator), func(path string, entry fs.DirEntry, err error) error {
+func scan(files fs.FS) (map[string]fileState, error) {
+	found := map[string]fileState{}
+	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if strings.HasPrefix(entry.Name(), ".") && filepath.Clean(path) != filepath.Clean(dir) {
+		if strings.HasPrefix(entry.Name(), ".") && name != "." {
 			if entry.IsDir() {
 				return fs.SkipDir
 			}
 			return nil
 		}
-		if entry.IsDir() || !slices.Contains(extensions, filepath.Ext(path)) {
+		if name == "." && !entry.IsDir() {
+			return errors.New("it is not a directory")
+		}
+		if entry.IsDir() || !slices.Contains(extensions, path.Ext(name)) {
 			return nil
 		}
-		info, err := os.Stat(path) // of what a link points to
+		info, err := fs.Stat(files, name) // of what a link points to
 		if err != nil {
 			return err
 		}
 		if info.Mode().IsRegular() {
-			files[filepath.Clean(path)] = fileState{info.Size(), info.ModTime().UnixNano()}
+			found[name] = fileState{info.Size(), info.ModTime().UnixNano()}
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list the manifests: %w", err)
 	}
-	return files, nil
+	return found, nil
 }
 
-// read returns the selected objects of all files in order, and the templates of Helm
-// charts that it has skipped. It reads as much as can be read, and returns an error for
-// each file or object that cannot.
-func read(dir string, files map[string]fileState, only Only) (objects []object, skipped []string, errs []error) {
-	paths := make([]string, 0, len(files))
-	for path := range files {
-		paths = append(paths, path)
-	}
-	slices.Sort(paths)
-	for _, path := range paths {
-		name, err := filepath.Rel(dir, path)
-		if err != nil {
-			name = path
-		}
-		data, err := os.ReadFile(path)
+// read returns the selected objects of the files in order. It reads as much as can be read,
+// and returns an error for each file or object that cannot.
+func read(files fs.FS, names map[string]fileState, only Only) (objects []object, errs []error) {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		data, err := fs.ReadFile(files, name)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("read the manifest: %w", err))
 			continue
 		}
-		if chart := chartOf(path, data); chart != "" {
-			if only.mayBeIn(data) {
-				errs = append(errs, fmt.Errorf("%s is a template of the Helm chart %s: apply the output of "+
-					"\"helm template %s\" instead", name, chart, chart))
-			} else {
-				skipped = append(skipped, path)
-			}
-			continue
-		}
 		found, failed := parse(name, data, only.selects)
-		objects = append(objects, found...)
-		errs = append(errs, failed...)
+		objects, errs = append(objects, found...), append(errs, failed...)
 	}
-	return objects, skipped, errs
+	return objects, errs
 }
 
 // parse returns the objects of one file and the items of its lists, of those documents
@@ -132,9 +110,19 @@ func parse(name string, data []byte, keep func(map[string]any) bool) (objects []
 	}
 }
 
+// errTemplate is the remedy for what is no YAML because it has actions of a template.
+var errTemplate = errors.New("apply the output of `helm template` instead of templates")
+
 func decode(origin string, document []byte, keep func(map[string]any) bool) ([]object, error) {
+	asJSON, err := yaml.YAMLToJSONStrict(document)
 	var content any
-	if err := yaml.UnmarshalStrict(document, &content); err != nil {
+	if err == nil {
+		err = json.Unmarshal(asJSON, &content)
+	}
+	if err != nil && bytes.Contains(document, []byte("{{")) {
+		return nil, fmt.Errorf("not valid YAML: %w: %w", errTemplate, err)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("not valid YAML: %w", err)
 	}
 	if content == nil {
@@ -146,10 +134,6 @@ func decode(origin string, document []byte, keep func(map[string]any) bool) ([]o
 	}
 	if !keep(fields) {
 		return nil, nil
-	}
-	asJSON, err := yaml.YAMLToJSONStrict(document)
-	if err != nil {
-		return nil, fmt.Errorf("not valid YAML: %w", err)
 	}
 	if fields["apiVersion"] == nil || fields["kind"] == nil {
 		return nil, errors.New("apiVersion or kind is missing")
@@ -194,31 +178,4 @@ func duplicates(objects []object) (errs []error) {
 		first[ref] = o.origin
 	}
 	return errs
-}
-
-const (
-	// chartFile is in the directory of each Helm chart, and templatesDir has its
-	// templates.
-	chartFile    = "Chart.yaml"
-	templatesDir = "templates"
-	// action begins each action of a template.
-	action = "{{"
-)
-
-// chartOf returns the directory of the Helm chart that the file is a template of, or "".
-// Files of a chart without actions, as those in its directory crds, are no templates.
-func chartOf(path string, data []byte) string {
-	if !bytes.Contains(data, []byte(action)) {
-		return ""
-	}
-	for dir := filepath.Dir(path); filepath.Dir(dir) != dir; dir = filepath.Dir(dir) {
-		if filepath.Base(dir) != templatesDir {
-			continue
-		}
-		chart := filepath.Dir(dir)
-		if _, err := os.Stat(filepath.Join(chart, chartFile)); err == nil {
-			return chart
-		}
-	}
-	return ""
 }

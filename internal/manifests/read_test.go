@@ -2,11 +2,9 @@ package manifests
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -57,23 +55,13 @@ func TestFilesAreReadInPathOrder(t *testing.T) {
 		"35-list.yaml":     "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: e}}\n",
 		".git/config.yaml": configMap("hidden"),
 	})
-	files, err := scan(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	objects, _, err := readAll(dir, files, Everything)
-	if err != nil {
-		t.Fatal(err)
+	objects, errs := readAll(os.DirFS(dir), Everything)
+	if len(errs) > 0 {
+		t.Fatal(errs)
 	}
 	if got, want := names(objects), "a b c e d f"; got != want {
 		t.Fatalf("read %q, want %q", got, want)
 	}
-}
-
-// readAll reads the files, and returns what is wrong with them as one error.
-func readAll(dir string, files map[string]fileState, only Only) (objects []object, skipped []string, err error) {
-	objects, skipped, errs := read(dir, files, only)
-	return objects, skipped, errors.Join(append(errs, duplicates(objects)...)...)
 }
 
 func TestUnreadableFilesAreReportedAndOthersRead(t *testing.T) {
@@ -86,17 +74,15 @@ func TestUnreadableFilesAreReportedAndOthersRead(t *testing.T) {
 		"no name":          {"apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: x-}\n", "has no metadata.name"},
 		"name is a number": {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: 5}\n", "has no metadata.name"},
 		"kind is a number": {"apiVersion: v1\nkind: 5\nmetadata: {name: x}\n", "bad.yaml"},
+		"template":         {"kind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\n", "helm template"},
 		"object twice":     {configMap("other"), "ConfigMap other is also in a.yaml"},
 		"list item":        {"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: ConfigMap}]\n", "has no metadata.name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			write(t, dir, map[string]string{"a.yaml": configMap("other"), "bad.yaml": c.content, "z.yaml": configMap("last")})
-			files, err := scan(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			objects, _, err := readAll(dir, files, Everything)
+			objects, errs := readAll(os.DirFS(dir), Everything)
+			err := errors.Join(append(errs, duplicates(objects)...)...)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("the error is %v, want one with %q", err, c.want)
 			}
@@ -107,61 +93,21 @@ func TestUnreadableFilesAreReportedAndOthersRead(t *testing.T) {
 	}
 }
 
-// TestTemplatesOfCharts: templates are no manifests. Where only CRDs are read, templates
-// of other objects are skipped; a chart's files without actions are read.
-func TestTemplatesOfCharts(t *testing.T) {
-	const crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: %s}\n"
-	dir := t.TempDir()
-	write(t, dir, map[string]string{
-		"chart/Chart.yaml":                  "apiVersion: v2\nname: widgets\n",
-		"chart/values.yaml":                 "replicas: 1\n",
-		"chart/crds/a.yaml":                 fmt.Sprintf(crd, "a"),
-		"chart/templates/b.yaml":            fmt.Sprintf(crd, "b"),
-		"chart/templates/app/web.yaml":      "{{- if .Values.web }}\nkind: Deployment\n{{- end }}\n",
-		"chart/templates/quoted.yaml":       "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Release.Name }}\"}\n",
-		"templates/of-another-program.yaml": fmt.Sprintf(crd, "c") + "spec: {description: \"{{ braces }}\"}\n",
-	})
-	files, err := scan(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	objects, skipped, err := readAll(dir, files, CRDs)
-	if err != nil || names(objects) != "a b c" {
-		t.Errorf("read %q, %v", names(objects), err)
-	}
-	templates := filepath.Join(dir, "chart", "templates")
-	if want := []string{filepath.Join(templates, "app", "web.yaml"), filepath.Join(templates, "quoted.yaml")}; !slices.Equal(skipped, want) {
-		t.Errorf("skipped %q, want %q", skipped, want)
-	}
-	const says = "chart/templates/quoted.yaml is a template of the Helm chart %s: apply the output of \"helm template %[1]s\" instead"
-	want := fmt.Sprintf(filepath.FromSlash(says), filepath.Join(dir, "chart"))
-	if _, _, err := readAll(dir, files, Everything); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("as manifests: %v, want %q", err, want)
-	}
-	write(t, templates, map[string]string{"crd.yaml": "{{- if .Values.crds }}\n" + fmt.Sprintf(crd, "d") + "{{- end }}\n"})
-	if files, err = scan(templates); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := readAll(templates, files, CRDs); err == nil || !strings.Contains(err.Error(), "crd.yaml is a template of the Helm chart") {
-		t.Errorf("a CRD in a template: %v", err)
-	}
-}
-
 func TestScanNoticesChanges(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"..1/a.yaml": configMap("a"), "..2/a.yaml": configMap("changed"), "..data": "-> ..1", "a.yaml": "-> ..data/a.yaml"})
-	before, err := scan(dir)
+	before, err := scan(os.DirFS(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := scan(dir); err != nil || !maps.Equal(before, again) {
+	if again, err := scan(os.DirFS(dir)); err != nil || !maps.Equal(before, again) {
 		t.Fatalf("without a change: %v became %v (%v)", before, again, err)
 	}
 	if err := os.Remove(filepath.Join(dir, "..data")); err != nil {
 		t.Fatal(err)
 	}
 	write(t, dir, map[string]string{"..data": "-> ..2"})
-	if after, err := scan(dir); err != nil || maps.Equal(before, after) {
+	if after, err := scan(os.DirFS(dir)); err != nil || maps.Equal(before, after) {
 		t.Fatalf("an exchanged link was not noticed: %v (%v)", after, err)
 	}
 }
@@ -170,7 +116,7 @@ func TestMissingDirectoryIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"file": ""})
 	for _, path := range []string{"missing", "file"} {
-		if files, err := scan(filepath.Join(dir, path)); err == nil {
+		if files, err := scan(os.DirFS(filepath.Join(dir, path))); err == nil {
 			t.Errorf("%s looks like a directory with %v", path, files)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -101,14 +102,14 @@ func (a *Applier) follow(ctx context.Context, report func(applied)) {
 	backoff, due, settles := retries(), time.Time{}, time.Time{}
 	pending, logged := true, &logging.Changes{}
 	for {
-		files, err := scan(a.dir)
+		files, err := scan(os.DirFS(a.dir))
 		changed := err == nil && !maps.Equal(files, known)
 		if changed {
 			backoff, known, pending = retries(), files, true
 			settles = time.Now().Add(settleTime)
 		}
 		if err != nil {
-			pending = true // the directory was removed: retry
+			err, pending = fmt.Errorf("%s: %w", a.dir, err), true // the directory was removed: retry
 		}
 		if changed || pending && !time.Now().Before(due) {
 			result := applied{failed: []error{err}}

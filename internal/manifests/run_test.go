@@ -71,7 +71,7 @@ func TestFailuresAreCountedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	files, err := scan(dir)
+	files, err := scan(os.DirFS(dir))
 	if err != nil {
 		t.Fatal(err)
 	}

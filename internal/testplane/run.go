@@ -195,12 +195,12 @@ func (r *runner) apply(ctx context.Context) error {
 		return err
 	}
 	if len(r.CRDs) > 0 {
-		if _, err := applier.ApplyOnce(ctx, r.CRDs, manifests.CRDs); err != nil {
+		if err := applier.ApplyOnce(ctx, r.CRDs, manifests.CRDs); err != nil {
 			return fmt.Errorf("--crds: %w", err)
 		}
 	}
 	if len(r.Manifests) > 0 {
-		if _, err := applier.ApplyOnce(ctx, r.Manifests, manifests.Everything); err != nil {
+		if err := applier.ApplyOnce(ctx, r.Manifests, manifests.Everything); err != nil {
 			return fmt.Errorf("--manifests: %w", err)
 		}
 	}
