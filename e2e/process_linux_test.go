@@ -126,7 +126,7 @@ func goroutines(t *testing.T, client *http.Client, host string) (total, informer
 			t.Fatal(err)
 		}
 		total += n
-		if strings.Contains(stack, "cache.(*controller).processLoop") || strings.Contains(stack, "controllers.(*storedInformer).RunWithContext") {
+		if strings.Contains(stack, "cache.(*controller).processLoop") {
 			informers += n
 		}
 	}

@@ -203,15 +203,6 @@ func (s *server) stopping() {
 	}
 }
 
-// objects returns the feed of a custom resource, and nil for a built-in one.
-func (s *server) objects(resource schema.GroupResource) (controllers.Feed, error) {
-	feed, err := s.api.storage.Follow(resource)
-	if feed == nil {
-		return nil, err
-	}
-	return feed, nil
-}
-
 // runControllers is the Run of the controllers' part.
 func (s *server) runControllers(ctx context.Context, ready func()) error {
 	return s.controllers.Run(ctx, controllers.Config{
@@ -220,7 +211,6 @@ func (s *server) runControllers(ctx context.Context, ready func()) error {
 		Types:      s.api.server,
 		Content:    s.api.storage,
 		Population: s.api.storage.Population(),
-		Objects:    s.objects,
 		Files:      controllers.NewFiles(s.identity.Certificates()),
 		Elect:      s.store.Shared(), LockID: s.dir.LockID(),
 		Alone: s.store.Alone, AfterWrites: s.api.server.AfterWrites,

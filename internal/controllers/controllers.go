@@ -38,9 +38,6 @@ type Config struct {
 	// Population reports which types have objects. If it is nil, garbage collector and
 	// quota monitor all types.
 	Population Population
-	// Objects returns a feed of the stored objects of a custom resource, and nil for a
-	// built-in one. If it is nil, garbage collector and quota watch the API server.
-	Objects func(schema.GroupResource) (Feed, error)
 	// Files are the keys and certificates that some controllers use.
 	Files Files
 	// Elect enables leader election: other processes may run controllers on the same

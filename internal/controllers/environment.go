@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -64,11 +65,9 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string, restart 
 	}
 	env.types = newDiscoverer(discoveryClient, cfg.Types.Remote, cfg.Log)
 	env.monitorInformers = newInformerSet(ctx, cfg.Informers, informerClient)
-	set := env.monitorInformers
-	set.typedStop, set.log, set.content = cfg.informersStop, cfg.Log, cfg.Population
-	set.follow, set.remote = cfg.Objects, cfg.Types.Remote
+	env.monitorInformers.typedStop = cfg.informersStop
 	env.mapper = &typeMapper{types: env.types}
-	if err := env.chooseTypes(); err != nil {
+	if err := env.chooseTypes(ctx); err != nil {
 		env.end()
 		return nil, err
 	}
@@ -79,37 +78,38 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string, restart 
 }
 
 // chooseTypes sets up the types that garbage collector and quota monitor.
-func (e *environment) chooseTypes() error {
-	named := newNamedTypes()
+func (e *environment) chooseTypes(ctx context.Context) error {
+	var naming []cache.Store
+	e.visible = newVisibleTypes(e.types, e.config, func() map[schema.GroupResource]bool { return namedTypes(naming) })
 	for _, resource := range needs(resourceQuotas, migrations) {
 		if !e.config.Types.Serves(resource) {
 			continue
 		}
 		informer, err := e.config.Informers.ForResource(resource)
 		if err == nil {
-			err = e.watch(informer.Informer(), named.handler())
+			err = e.watch(informer.Informer(), wakeWhenNamed(e.visible))
 		}
 		if err != nil {
 			return fmt.Errorf("watch %s: %w", resource.Resource, err)
 		}
+		naming = append(naming, informer.Informer().GetStore())
 	}
-	e.visible = newVisibleTypes(e.types, e.config, named)
 	e.graphMonitors = e.newMonitors()
 	e.background = []func(context.Context){
-		e.types.run, e.visible.run, e.monitorInformers.run, e.restartAfterMove, e.restartAfterRotation,
+		e.types.run, e.visible.run, e.restartAfterRotation,
+		func(ctx context.Context) { e.monitorInformers.run(ctx, e.visible.resources) },
 	}
 	if e.config.Population != nil {
-		order := newDeletionOrder(e.visible, e.graphMonitors.synced)
+		order := &deletionOrder{ctx: ctx, visible: e.visible, synced: e.graphMonitors.synced}
 		e.graphMonitors.wrap = order.handler
-		e.background = append(e.background, order.run)
 	}
 	return nil
 }
 
-// newMonitors returns the monitors of one controller.
+// newMonitors returns the informer factory of one controller.
 func (e *environment) newMonitors() *monitors {
-	m := e.monitorInformers.newMonitors()
-	e.atEnd(m.releaseAll)
+	m := &monitors{set: e.monitorInformers}
+	e.atEnd(m.end)
 	return m
 }
 
@@ -137,7 +137,7 @@ func (e *environment) end() {
 }
 
 func (e *environment) startInformers(ctx context.Context) {
-	e.monitorInformers.Start(ctx.Done())
+	e.monitorInformers.start(ctx.Done())
 	close(e.informersStarted)
 }
 

@@ -3,9 +3,14 @@ package controllers
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 const (
@@ -13,6 +18,11 @@ const (
 	// syncPeriod is the interval at which garbage collector and quota read the types.
 	// They also read them after each change (see visibleTypes.follow).
 	syncPeriod = 30 * time.Second
+	// maxDelay bounds the delay of a deletion: a type that cannot be listed must not block
+	// others.
+	maxDelay = 5 * time.Second
+	// monitorPoll is the interval at which await checks the monitors.
+	monitorPoll = 2 * time.Millisecond
 )
 
 // garbageCollector is the name of the garbage collector's service account.
@@ -48,4 +58,90 @@ func concurrently(ctx context.Context, functions ...func(context.Context)) {
 		running.Go(func() { f(ctx) })
 	}
 	running.Wait()
+}
+
+// deletionOrder has deletions of owners wait until the garbage collector has the owner's
+// dependents in its graph, where it looks them up for the propagation policies Orphan and
+// Foreground. It does not have a dependent that was created just before, as the first object
+// of its type: that type has no monitor yet. The dependent would be deleted instead of
+// orphaned. It is safe for concurrent use.
+type deletionOrder struct {
+	ctx     context.Context // of the controllers
+	visible *visibleTypes
+	synced  func(schema.GroupVersionResource) bool // whether the garbage collector has got all objects of the type
+	// complete is closed when a type may have objects that has not been listed. It is nil
+	// before all types with objects have been listed once.
+	complete atomic.Pointer[<-chan struct{}]
+	// awaiting has the types of owners whose handlers call await: these may be listed themselves.
+	awaiting sync.Map
+}
+
+// handler returns a handler that has deletions wait and then calls next.
+func (o *deletionOrder) handler(resource schema.GroupVersionResource,
+	next cache.ResourceEventHandler) cache.ResourceEventHandler {
+	if _, ignored := garbagecollector.DefaultIgnoredResources()[resource.GroupResource()]; ignored {
+		return next
+	}
+	return kube.OwnerDeletions{ResourceEventHandler: next, Await: func(revision int64) {
+		if o.visible.remote(resource.GroupVersion()) {
+			revision = 0 // it is that of another store
+		}
+		o.await(resource, revision)
+	}}
+}
+
+// await returns when each type that had objects at the revision has been listed, or after
+// maxDelay. It does not wait for the types of owners whose handlers wait themselves, nor for
+// types that could not be listed within maxDelay. After an error the deletion goes on, as it
+// would without the delay. A revision of 0 stands for the current one.
+func (o *deletionOrder) await(owner schema.GroupVersionResource, revision int64) {
+	o.awaiting.Store(owner, true)
+	defer o.awaiting.Delete(owner)
+	ctx, cancel := context.WithTimeout(o.ctx, maxDelay)
+	defer cancel()
+	content := o.visible.content
+	if revision == 0 {
+		var err error
+		if revision, err = content.Revision(ctx); err != nil {
+			return
+		}
+	}
+	if content.Reach(ctx, revision) != nil || o.isComplete() {
+		return
+	}
+	changed := content.Changed()
+	if o.visible.update(ctx) != nil {
+		return
+	}
+	ticker := time.NewTicker(monitorPoll)
+	defer ticker.Stop()
+	for o.visible.anyNewer(time.Now().Add(-maxDelay), o.isUnlisted) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+	if o.synced(owner) {
+		o.complete.Store(&changed)
+	}
+}
+
+// isUnlisted reports whether the garbage collector does not have all objects of a type.
+func (o *deletionOrder) isUnlisted(resource schema.GroupVersionResource) bool {
+	_, awaits := o.awaiting.Load(resource)
+	return !awaits && !o.synced(resource)
+}
+
+func (o *deletionOrder) isComplete() bool {
+	known := o.complete.Load()
+	if known == nil {
+		return false
+	}
+	select {
+	case <-*known:
+		return false
+	default:
+		return true
+	}
 }

@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -19,27 +18,18 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// stopDelay is the time from the release of an informer until it stops: events of the last
-// objects of a deleted type may still be queued.
-const stopDelay = time.Minute
+// unusedCheck is the interval of the search for informers of deleted types. One is stopped
+// when the second search finds it: events of the last objects may still be queued.
+const unusedCheck = 30 * time.Second
 
 // informerSet has the informers that garbage collector and quota share: the typed
-// informers of the API server, informers of stored objects for custom resources, and
-// metadata informers for all other types. Upstream's set never stops an informer. This one
-// stops that of a deleted type, when the controllers have stopped their monitors.
+// informers of the API server, and metadata informers for all other types. Upstream's set
+// never stops an informer. This one stops that of a deleted type. It is safe for concurrent
+// use.
 type informerSet struct {
 	ctx    context.Context // ends the informers and the requests of listers
 	typed  informers.SharedInformerFactory
 	client metadata.Interface
-	// follow returns the feed of a custom resource of this server, and nil for other
-	// types; it may be nil.
-	follow func(schema.GroupResource) (Feed, error)
-	// remote reports whether an aggregated API server serves a group version; it may be
-	// nil.
-	remote func(schema.GroupVersion) bool
-	// content knows the revisions of built-in resources; it may be nil.
-	content Population
-	log     *slog.Logger
 	// typedStop stops the typed informers; if nil, they stop with the others. A factory
 	// starts an informer only once: when the controllers start again, they use the same ones.
 	typedStop <-chan struct{}
@@ -50,14 +40,11 @@ type informerSet struct {
 	watched map[schema.GroupVersionResource]*watchedType
 }
 
-// watchedType is a type and its informer.
+// watchedType is a type without a typed informer.
 type watchedType struct {
-	resource schema.GroupVersionResource
 	informer informers.GenericInformer
-	typed    bool               // the API server uses the informer, too
-	remote   bool               // the informer is one of an aggregated API server
 	stop     context.CancelFunc // nil before the start
-	monitors int                // not released yet
+	unused   bool               // the last search has found that the type is not monitored
 }
 
 func newInformerSet(ctx context.Context, typed informers.SharedInformerFactory,
@@ -65,30 +52,23 @@ func newInformerSet(ctx context.Context, typed informers.SharedInformerFactory,
 	return &informerSet{ctx: ctx, typed: typed, client: client, watched: map[schema.GroupVersionResource]*watchedType{}}
 }
 
-// acquire returns the informer of a type for one more monitor.
-func (s *informerSet) acquire(resource schema.GroupVersionResource) *watchedType {
+// informer returns the informer of a type. The first call makes it.
+func (s *informerSet) informer(resource schema.GroupVersionResource) informers.GenericInformer {
+	if informer, err := s.typed.ForResource(resource); err == nil {
+		return informer
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := s.watched[resource]
-	if known == nil {
-		known = s.newWatchedType(resource)
-		s.watched[resource] = known
+	if known := s.watched[resource]; known != nil {
+		return known.informer
 	}
-	known.monitors++
-	return known
-}
-
-// release ends the use of an informer by one monitor.
-func (s *informerSet) release(known *watchedType) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known.monitors--; known.monitors > 0 || known.typed {
-		return
-	}
-	delete(s.watched, known.resource)
-	if known.stop != nil {
-		time.AfterFunc(stopDelay, known.stop)
-	}
+	informer := metadatainformer.NewFilteredMetadataInformer(s.client, resource, metav1.NamespaceAll, resyncPeriod(),
+		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, nil)
+	// These return an error only if the informer has started.
+	_ = informer.Informer().SetTransform(keepForMonitors)
+	_ = informer.Informer().SetWatchErrorHandlerWithContext(watchFailed)
+	s.watched[resource] = &watchedType{informer: informer}
+	return informer
 }
 
 // lister returns a lister of the informer of a type if that has synced, otherwise a
@@ -100,55 +80,6 @@ func (s *informerSet) lister(resource schema.GroupVersionResource) cache.Generic
 		return known.informer.Lister()
 	}
 	return newLiveLister(s.ctx, s.client.Resource(resource))
-}
-
-func (s *informerSet) newWatchedType(resource schema.GroupVersionResource) *watchedType {
-	if informer, err := s.typed.ForResource(resource); err == nil {
-		informer.Informer() // registers it, so that Start starts it
-		return &watchedType{resource: resource, informer: informer, typed: true}
-	}
-	remote := s.isRemote(resource)
-	if feed := s.feed(resource, remote); feed != nil {
-		return &watchedType{resource: resource, informer: storedType{newStoredInformer(resource, feed, s.log)}}
-	}
-	informer := metadatainformer.NewFilteredMetadataInformer(s.client, resource, metav1.NamespaceAll, resyncPeriod(),
-		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, nil)
-	// These return an error only if the informer has started.
-	_ = informer.Informer().SetTransform(keepForMonitors)
-	_ = informer.Informer().SetWatchErrorHandlerWithContext(watchFailed)
-	return &watchedType{resource: resource, informer: informer, remote: remote}
-}
-
-// isRemote reports whether an aggregated API server serves the type.
-func (s *informerSet) isRemote(resource schema.GroupVersionResource) bool {
-	return s.remote != nil && s.remote(resource.GroupVersion())
-}
-
-// moved returns a type that is served by this API server instead of an aggregated one, or the
-// reverse, since its informer was made; an empty one if there is none.
-func (s *informerSet) moved() schema.GroupVersionResource {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for resource, known := range s.watched {
-		if !known.typed && known.remote != s.isRemote(resource) {
-			return resource
-		}
-	}
-	return schema.GroupVersionResource{}
-}
-
-// feed returns the feed of a custom resource of this server, or nil.
-func (s *informerSet) feed(resource schema.GroupVersionResource, remote bool) Feed {
-	if s.follow == nil || remote {
-		return nil
-	}
-	feed, err := s.follow(resource.GroupResource())
-	if err != nil {
-		s.log.Warn("cannot follow the objects of a type in etcd, watching them by the API", "type",
-			resource.GroupResource().String(), "error", err)
-		return nil
-	}
-	return feed
 }
 
 // watchFailed is a watch error handler. That a type was deleted is logged for debugging only.
@@ -172,8 +103,8 @@ func keepForMonitors(obj any) (any, error) {
 	return obj, nil
 }
 
-// Start implements [informerfactory.InformerFactory].
-func (s *informerSet) Start(stop <-chan struct{}) {
+// start starts the informers that do not run yet.
+func (s *informerSet) start(stop <-chan struct{}) {
 	if s.typedStop != nil {
 		stop = s.typedStop
 	}
@@ -181,7 +112,7 @@ func (s *informerSet) Start(stop <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, watched := range s.watched {
-		if watched.stop == nil && !watched.typed && !s.ended {
+		if watched.stop == nil && !s.ended {
 			ctx, cancel := context.WithCancel(s.ctx)
 			watched.stop = cancel
 			s.running.Go(func() { watched.informer.Informer().RunWithContext(ctx) })
@@ -189,13 +120,132 @@ func (s *informerSet) Start(stop <-chan struct{}) {
 	}
 }
 
-// run returns when ctx and that of the set have ended and all informers have stopped.
-func (s *informerSet) run(ctx context.Context) {
-	<-ctx.Done()
+// run stops the informers of types that are not monitored any more. It returns when ctx and
+// that of the set have ended and all informers have stopped.
+func (s *informerSet) run(ctx context.Context, monitored func() map[schema.GroupVersionResource]bool) {
+	ticker := time.NewTicker(unusedCheck)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+			s.stopUnused(monitored())
+		}
+	}
 	s.mu.Lock()
 	s.ended = true
 	s.mu.Unlock()
 	s.running.Wait()
+}
+
+func (s *informerSet) stopUnused(monitored map[schema.GroupVersionResource]bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for resource, watched := range s.watched {
+		switch {
+		case monitored[resource] || watched.stop == nil:
+			watched.unused = false
+		case !watched.unused:
+			watched.unused = true
+		default:
+			watched.stop()
+			delete(s.watched, resource)
+		}
+	}
+}
+
+// monitors is the [informerfactory.InformerFactory] of one controller over the shared
+// informers. It keeps the handlers of the controller, to remove them from informers that
+// live longer. It is safe for concurrent use.
+type monitors struct {
+	set *informerSet
+	// wrap returns the handler to add instead of the given one; it may be nil.
+	wrap func(schema.GroupVersionResource, cache.ResourceEventHandler) cache.ResourceEventHandler
+
+	mu       sync.Mutex
+	handlers map[schema.GroupVersionResource]addedHandler
+}
+
+// addedHandler is the handler of a controller on the informer of a type.
+type addedHandler struct {
+	cache.ResourceEventHandlerRegistration
+	informer cache.SharedIndexInformer
+}
+
+// remove removes the handler. An error would mean that the informer has stopped.
+func (h addedHandler) remove() {
+	_ = h.informer.RemoveEventHandler(h.ResourceEventHandlerRegistration)
+}
+
+// ForResource implements [informerfactory.InformerFactory].
+func (m *monitors) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
+	return monitoredType{m.set.informer(resource), m, resource}, nil
+}
+
+// Start implements [informerfactory.InformerFactory].
+func (m *monitors) Start(stop <-chan struct{}) { m.set.start(stop) }
+
+// synced reports whether the handler of the type has got all objects of the first list.
+func (m *monitors) synced(resource schema.GroupVersionResource) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	handler, known := m.handlers[resource]
+	return known && handler.HasSynced()
+}
+
+// added records a handler. It removes that of an earlier monitor of the type.
+func (m *monitors) added(resource schema.GroupVersionResource, handler addedHandler) {
+	m.mu.Lock()
+	before, known := m.handlers[resource]
+	if m.handlers == nil {
+		m.handlers = map[schema.GroupVersionResource]addedHandler{}
+	}
+	m.handlers[resource] = handler
+	m.mu.Unlock()
+	if known {
+		before.remove()
+	}
+}
+
+// end removes the handlers. It is called when the controller has stopped.
+func (m *monitors) end() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, handler := range m.handlers {
+		handler.remove()
+	}
+}
+
+// monitoredType implements [informers.GenericInformer].
+type monitoredType struct {
+	informers.GenericInformer
+	monitors *monitors
+	resource schema.GroupVersionResource
+}
+
+// Informer implements [informers.GenericInformer].
+func (t monitoredType) Informer() cache.SharedIndexInformer {
+	return monitor{t.GenericInformer.Informer(), t}
+}
+
+// monitor is the informer of a type for one controller.
+type monitor struct {
+	cache.SharedIndexInformer
+	of monitoredType
+}
+
+// AddEventHandlerWithResyncPeriod implements [cache.SharedInformer]. Upstream adds one
+// handler for each monitor.
+func (m monitor) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler,
+	period time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	if wrap := m.of.monitors.wrap; wrap != nil {
+		handler = wrap(m.of.resource, handler)
+	}
+	registration, err := m.SharedIndexInformer.AddEventHandlerWithResyncPeriod(handler, period)
+	if err == nil {
+		m.of.monitors.added(m.of.resource, addedHandler{registration, m.SharedIndexInformer})
+	}
+	return registration, err
 }
 
 // liveLister is a [cache.GenericLister] without a cache: it reads the metadata of the

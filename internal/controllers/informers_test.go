@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"log/slog"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -31,9 +30,8 @@ func testInformers(t *testing.T) *informerSet {
 	return newInformerSet(t.Context(), informers.NewSharedInformerFactory(fake.NewClientset(), 0), metadatafake.NewSimpleMetadataClient(scheme))
 }
 
-// runningMonitor begins a monitor as upstream does. Closing its channel is how
-// upstream releases the type.
-func runningMonitor(t *testing.T, m *monitors, resource schema.GroupVersionResource) (cache.SharedIndexInformer, chan struct{}, <-chan struct{}) {
+// addMonitor adds a handler as upstream does.
+func addMonitor(t *testing.T, m *monitors, resource schema.GroupVersionResource) cache.SharedIndexInformer {
 	t.Helper()
 	shared, err := m.ForResource(resource)
 	if err != nil {
@@ -42,117 +40,54 @@ func runningMonitor(t *testing.T, m *monitors, resource schema.GroupVersionResou
 	if _, err := shared.Informer().AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{}, 0); err != nil {
 		t.Fatal(err)
 	}
-	stop, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		shared.Informer().GetController().Run(stop)
-	}()
-	return shared.Informer().(*monitor).SharedIndexInformer, stop, ended
+	return shared.Informer().(monitor).SharedIndexInformer
 }
 
-// TestInformersEndAfterTheirLastMonitor: an informer ends some time after its last monitor,
-// and not while another controller monitors the type. A type that returns gets a new one.
-func TestInformersEndAfterTheirLastMonitor(t *testing.T) {
+// TestUnusedInformersEnd: the informer of a type ends some time after the type is not
+// monitored any more, and that of a type which returns before that stays.
+func TestUnusedInformersEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := testInformers(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		set.ctx = ctx
-		set.follow = func(schema.GroupResource) (Feed, error) { return newTestFeed(), nil }
-		gc, quota := set.newMonitors(), set.newMonitors()
-		first, stopFirst, firstEnded := runningMonitor(t, gc, widgets)
-		second, stopSecond, secondEnded := runningMonitor(t, quota, widgets)
-		if first != second {
+		var monitored atomic.Bool
+		monitored.Store(true)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			set.run(ctx, func() map[schema.GroupVersionResource]bool {
+				return map[schema.GroupVersionResource]bool{widgets: monitored.Load()}
+			})
+		}()
+		gc, quota := &monitors{set: set}, &monitors{set: set}
+		informer := addMonitor(t, gc, widgets)
+		if informer != addMonitor(t, quota, widgets) {
 			t.Fatal("two controllers do not share an informer")
 		}
-		set.Start(ctx.Done())
-		close(stopFirst)
-		<-firstEnded
-		time.Sleep(2 * stopDelay)
-		if first.IsStopped() {
-			t.Fatal("the informer has ended while a controller monitors the type")
+		set.start(ctx.Done())
+		for range 3 { // it returns each time
+			monitored.Store(false)
+			time.Sleep(unusedCheck * 9 / 10)
+			monitored.Store(true)
+			time.Sleep(2 * unusedCheck)
 		}
-		close(stopSecond)
-		<-secondEnded
-		third, stopThird, thirdEnded := runningMonitor(t, gc, widgets)
-		set.Start(ctx.Done())
-		if third == first || first.IsStopped() {
-			t.Error("a type that returns has the old informer, or that has ended at once")
-		}
-		time.Sleep(2 * stopDelay)
 		synctest.Wait()
-		if !first.IsStopped() || third.IsStopped() {
-			t.Errorf("the informer of the deleted type has ended: %t, that of the new one: %t", first.IsStopped(), third.IsStopped())
+		if informer.IsStopped() || !gc.synced(widgets) {
+			t.Fatal("the informer of a type that is monitored has ended")
 		}
-		close(stopThird)
-		<-thirdEnded
-		if len(set.watched) != 0 {
-			t.Error("the informer is kept")
+		monitored.Store(false)
+		time.Sleep(3 * unusedCheck)
+		synctest.Wait()
+		if !informer.IsStopped() || len(set.watched) != 0 {
+			t.Error("the informer of a deleted type has not ended")
+		}
+		monitored.Store(true)
+		if addMonitor(t, gc, widgets) == informer {
+			t.Error("a type that returns has the old informer")
 		}
 		cancel()
-		set.run(ctx)
-	})
-}
-
-// TestMovedType: the controllers start again when another server serves a type that they
-// monitor.
-func TestMovedType(t *testing.T) {
-	m := &movingServer{}
-	set := testInformers(t)
-	set.remote = m.Remote
-	set.follow = func(schema.GroupResource) (Feed, error) { return newTestFeed(), nil }
-	all := newDiscoverer(newServer(widgets.GroupVersion().String()), m.Remote, slog.New(slog.DiscardHandler))
-	query(t, all)
-	for _, remote := range []bool{false, true} {
-		m.remote.Store(remote)
-		query(t, all)
-		ctx, restart := context.WithCancel(t.Context())
-		informer, stop, ended := runningMonitor(t, set.newMonitors(), widgets)
-		if _, stored := informer.(*storedInformer); stored == remote {
-			t.Errorf("the informer is a %T", informer)
-		}
-		env := &environment{types: all, monitorInformers: set, restart: restart, config: Config{Log: all.log}}
-		m.remote.Store(!remote)
-		query(t, all)
-		env.restartAfterMove(ctx) // hangs if it does not restart
-		close(stop)
 		<-ended
-	}
-}
-
-// movingServer is an API server whose types an aggregated one serves while remote is set.
-type movingServer struct{ remote atomic.Bool }
-
-// Remote is that of [Types].
-func (m *movingServer) Remote(schema.GroupVersion) bool { return m.remote.Load() }
-
-// syncedAt is an informer that has handled all changes up to a revision.
-type syncedAt struct {
-	cache.SharedIndexInformer
-	revision string
-}
-
-func (s syncedAt) LastSyncResourceVersion() string { return s.revision }
-
-// TestMonitorOfATypeWithoutChanges: a storage version migration need not wait for the
-// next bookmark of a watch.
-func TestMonitorOfATypeWithoutChanges(t *testing.T) {
-	for _, c := range []struct {
-		resource, synced string
-		content          Population
-		want             string
-	}{
-		{"configmaps", "7", &store{revision: 12}, "12"},
-		{"secrets", "7", &store{revision: 12}, "7"}, // it has changes since
-		{"configmaps", "opaque", &store{revision: 12}, "opaque"},
-		{"configmaps", "7", nil, "7"},
-	} {
-		set := testInformers(t)
-		set.content = c.content
-		m := &monitor{SharedIndexInformer: syncedAt{revision: c.synced}, monitors: set.newMonitors(), shared: &watchedType{resource: schema.GroupVersionResource{Version: "v1", Resource: c.resource}}}
-		if got := m.GetController().LastSyncResourceVersion(); got != c.want {
-			t.Errorf("%s at %s: %s, want %s", c.resource, c.synced, got, c.want)
-		}
-	}
+	})
 }
 
 // countedInformer counts its handlers.
@@ -179,8 +114,8 @@ func (c *countedInformer) RemoveEventHandler(registration cache.ResourceEventHan
 	return c.SharedIndexInformer.RemoveEventHandler(registration)
 }
 
-// TestNoHandlersAreLeftAfterTheEnd: a typed informer outlives the controllers of one
-// term, and must not keep what they had in memory.
+// TestNoHandlersAreLeftAfterTheEnd: an informer of the API server outlives the controllers of
+// one term, and must not keep what they had in memory.
 func TestNoHandlersAreLeftAfterTheEnd(t *testing.T) {
 	set := testInformers(t)
 	typed, err := set.typed.ForResource(configMaps)
@@ -188,9 +123,9 @@ func TestNoHandlersAreLeftAfterTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	counted := &countedInformer{typed.Informer(), map[cache.ResourceEventHandlerRegistration]bool{}}
-	set.watched[configMaps] = &watchedType{resource: configMaps, informer: counted, typed: true}
+	set.watched[widgets] = &watchedType{informer: counted}
 	env := &environment{monitorInformers: set}
-	if err := env.watch(counted, newNamedTypes().handler()); err != nil {
+	if err := env.watch(counted, cache.ResourceEventHandlerFuncs{}); err != nil {
 		t.Fatal(err)
 	}
 	quotas := &kube.QuotaInformer{ResourceQuotaInformer: countedQuotas{counted: counted}}
@@ -198,16 +133,11 @@ func TestNoHandlersAreLeftAfterTheEnd(t *testing.T) {
 	if _, err := quotas.Informer().AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{}, 0); err != nil {
 		t.Fatal(err)
 	}
-	runningMonitor(t, env.newMonitors(), configMaps)
-	runningMonitor(t, env.newMonitors(), configMaps)
-	unstarted, err := env.newMonitors().ForResource(configMaps)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := unstarted.Informer().AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{}, 0); err != nil {
-		t.Fatal(err)
-	}
-	if len(counted.handlers) != 5 {
+	gc := env.newMonitors()
+	addMonitor(t, gc, widgets)
+	addMonitor(t, gc, widgets) // replaces the first
+	addMonitor(t, env.newMonitors(), widgets)
+	if len(counted.handlers) != 4 {
 		t.Fatalf("%d handlers while the controllers run", len(counted.handlers))
 	}
 	env.end()
@@ -224,19 +154,23 @@ type countedQuotas struct {
 
 func (c countedQuotas) Informer() cache.SharedIndexInformer { return c.counted }
 
-// TestNewMonitorReplacesTheOld: upstream may drop a monitor that it never ran.
-func TestNewMonitorReplacesTheOld(t *testing.T) {
-	set := testInformers(t)
-	gc := set.newMonitors()
-	shared, err := gc.ForResource(widgets)
-	if err != nil {
+// filledInformer returns an informer that has listed one object.
+func filledInformer(t *testing.T, object *metav1.PartialObjectMetadata) informers.GenericInformer {
+	t.Helper()
+	informer := &syncedInformer{cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
+	if err := informer.indexer.Add(object); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := shared.Informer().AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{}, 0); err != nil {
-		t.Fatal(err)
-	}
-	runningMonitor(t, gc, widgets)
-	if known := set.watched[widgets]; known.monitors != 1 {
-		t.Errorf("the informer has %d monitors", known.monitors)
-	}
+	return informer
 }
+
+type syncedInformer struct{ indexer cache.Indexer }
+
+func (s *syncedInformer) Informer() cache.SharedIndexInformer { return syncedCache{} }
+func (s *syncedInformer) Lister() cache.GenericLister {
+	return cache.NewGenericLister(s.indexer, widgets.GroupResource())
+}
+
+type syncedCache struct{ cache.SharedIndexInformer }
+
+func (syncedCache) HasSynced() bool { return true }

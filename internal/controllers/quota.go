@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	migrationv1beta1 "k8s.io/api/storagemigration/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	quota "k8s.io/apiserver/pkg/quota/v1"
@@ -24,10 +27,6 @@ const (
 	// quotaPeriod is the interval at which all quotas are recalculated
 	// (--resource-quota-sync-period).
 	quotaPeriod = 5 * time.Minute
-	// newMonitorPoll is the interval at which recalculate checks for new monitors.
-	newMonitorPoll = 50 * time.Millisecond
-	// never is the time of a timer that is not needed.
-	never = 24 * time.Hour
 )
 
 // buildResourceQuota builds upstream's controller with the visible types.
@@ -54,9 +53,8 @@ func buildResourceQuota(ctx context.Context, env *environment) (func(context.Con
 	}
 	env.atEnd(quotas.RemoveHandler)
 	discover := func() ([]*metav1.APIResourceList, error) {
-		lists, err := env.visible.namespaced()
-		evaluators.add(lists) // otherwise upstream adds its own, with the monitors
-		return lists, err
+		evaluators.addAll() // otherwise upstream adds its own, with the monitors
+		return env.visible.namespaced()
 	}
 	controller, err := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
 		QuotaClient:               client.CoreV1(),
@@ -79,8 +77,7 @@ func buildResourceQuota(ctx context.Context, env *environment) (func(context.Con
 			func(ctx context.Context) {
 				env.visible.follow(ctx, func(ctx context.Context) { controller.Sync(ctx, discover, syncPeriod) })
 			},
-			evaluators.run,
-			func(ctx context.Context) { recalculate(ctx, quotas, env.visible, monitors.synced) })
+			func(ctx context.Context) { evaluators.run(ctx, quotas) })
 	}, "", nil
 }
 
@@ -91,14 +88,19 @@ type evaluators struct {
 	types     *discoverer
 	informers *informerSet
 	ignored   map[schema.GroupResource]struct{}
-	registry  quota.Registry
+
+	mu       sync.Mutex
+	registry quota.Registry
 }
 
-// run adds evaluators of new types until ctx ends.
-func (e *evaluators) run(ctx context.Context) {
+// run adds the evaluators of new types until ctx ends, and has quotas that name them
+// calculated again.
+func (e *evaluators) run(ctx context.Context, quotas *kube.QuotaInformer) {
 	for ctx.Err() == nil {
 		_, changed, _ := e.types.snapshot()
-		e.addAll()
+		if added := e.addAll(); len(added) > 0 {
+			quotas.Recalculate(func(quota *corev1.ResourceQuota) bool { return intersects(quotaTypes(quota), added) })
+		}
 		select {
 		case <-ctx.Done():
 		case <-changed:
@@ -118,22 +120,22 @@ func (e *evaluators) require(resources map[schema.GroupResource]bool) {
 	}
 }
 
-// add adds the evaluators of the namespaced types that a quota can count.
-func (e *evaluators) add(lists []*metav1.APIResourceList) {
+// addAll adds the evaluators of the namespaced types that a quota can count, and returns the
+// types that had none. Those of types that are gone stay, as upstream's.
+func (e *evaluators) addAll() (added map[schema.GroupResource]bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	// An error means an invalid group version, which has no types.
-	types, _ := resourcequota.GetQuotableResources(func() ([]*metav1.APIResourceList, error) { return lists, nil })
+	types, _ := resourcequota.GetQuotableResources(e.types.namespaced)
+	added = map[schema.GroupResource]bool{}
 	for gvr := range types {
 		resource := gvr.GroupResource()
 		if _, ignored := e.ignored[resource]; !ignored && e.registry.Get(resource) == nil {
 			e.registry.Add(generic.NewObjectCountEvaluator(resource, generic.ListResourceUsingListerFunc(e.lister, gvr), ""))
+			added[resource] = true
 		}
 	}
-}
-
-// addAll adds the evaluators of all types. Those of types that are gone stay, as upstream's.
-func (e *evaluators) addAll() {
-	lists, _, _ := e.types.snapshot()
-	e.add(onlyNamespaced(lists))
+	return added
 }
 
 // lister returns the lister of a type in the version that controllers monitor now, not in
@@ -142,50 +144,56 @@ func (e *evaluators) lister(resource schema.GroupVersionResource) (cache.Generic
 	return e.informers.lister(e.types.inPreferredVersion(resource)), nil
 }
 
-// recalculate makes the controller calculate quotas again when the types that they name
-// have got monitors, until ctx ends.
-func recalculate(ctx context.Context, quotas *kube.QuotaInformer, visible *visibleTypes,
-	synced func(schema.GroupVersionResource) bool) {
-	monitored := map[schema.GroupResource]bool{}
-	for ctx.Err() == nil {
-		namedChanged := visible.named.changed()
-		_, visibleChanged, _ := visible.snapshot()
-		added, waiting := map[schema.GroupResource]bool{}, false
-		named := visible.named.current()
-		for gvr := range visible.stored() {
-			resource := gvr.GroupResource()
-			if !named[resource] || monitored[resource] {
-				continue
+// namedTypes returns the types that the ResourceQuotas and StorageVersionMigrations in stores
+// name. They need a monitor even without objects: quota must get the deletion of the first
+// object, and a migration reads the monitor of its type.
+func namedTypes(stores []cache.Store) map[schema.GroupResource]bool {
+	types := map[schema.GroupResource]bool{}
+	for _, store := range stores {
+		for _, obj := range store.List() {
+			maps.Copy(types, typesNamedBy(obj))
+		}
+	}
+	return types
+}
+
+// wakeWhenNamed returns a handler that has the visible types updated when an object names a
+// type.
+func wakeWhenNamed(v *visibleTypes) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { v.wake() },
+		UpdateFunc: func(before, after any) {
+			if !maps.Equal(typesNamedBy(before), typesNamedBy(after)) {
+				v.wake()
 			}
-			if synced(gvr) {
-				monitored[resource], added[resource] = true, true
-			} else {
-				waiting = true
-			}
-		}
-		maps.DeleteFunc(monitored, func(resource schema.GroupResource, _ bool) bool { return !named[resource] })
-		if len(added) > 0 {
-			quotas.Recalculate(func(quota *corev1.ResourceQuota) bool { return namesAny(quota, added) })
-		}
-		delay := never
-		if waiting {
-			delay = newMonitorPoll
-		}
-		timer := time.NewTimer(delay)
-		select {
-		case <-ctx.Done():
-		case <-namedChanged:
-		case <-visibleChanged:
-		case <-timer.C:
-		}
-		timer.Stop()
+		},
 	}
 }
 
-// namesAny reports whether the quota names one of the types.
-func namesAny(quota *corev1.ResourceQuota, types map[schema.GroupResource]bool) bool {
-	for resource := range quotaTypes(quota) {
-		if types[resource] {
+// typesNamedBy returns the types that a ResourceQuota or a StorageVersionMigration names.
+func typesNamedBy(obj any) map[schema.GroupResource]bool {
+	switch obj := obj.(type) {
+	case *corev1.ResourceQuota:
+		return quotaTypes(obj)
+	case *migrationv1beta1.StorageVersionMigration:
+		return map[schema.GroupResource]bool{schema.GroupResource(obj.Spec.Resource): true}
+	}
+	return nil
+}
+
+// quotaTypes are the types whose objects the quota counts: "count/widgets.example.com"
+// or, of a built-in type, "configmaps".
+func quotaTypes(quota *corev1.ResourceQuota) map[schema.GroupResource]bool {
+	types := map[schema.GroupResource]bool{}
+	for name := range quota.Spec.Hard {
+		types[schema.ParseGroupResource(strings.TrimPrefix(string(name), "count/"))] = true
+	}
+	return types
+}
+
+func intersects(some, others map[schema.GroupResource]bool) bool {
+	for resource := range some {
+		if others[resource] {
 			return true
 		}
 	}

@@ -38,11 +38,6 @@ type Population interface {
 	Changed() <-chan struct{}
 	// Revision returns the current revision of the store.
 	Revision(ctx context.Context) (int64, error)
-	// Counted returns the revision up to which all changes are counted.
-	Counted() int64
-	// Handled returns a revision up to which a cache of a built-in resource has handled all
-	// changes, if it has handled those up to the given revision.
-	Handled(resource schema.GroupResource, revision int64) int64
 	// Reach waits until all changes up to the revision are counted.
 	Reach(ctx context.Context, revision int64) error
 }
@@ -58,31 +53,40 @@ type visibleTypes struct {
 	all     *discoverer
 	content Population // nil: all types are visible
 	remote  func(schema.GroupVersion) bool
-	named   *namedTypes
-	now     func() time.Time
-	log     *slog.Logger
+	// named returns the types that quotas and migrations name now; wake is called when they
+	// may have changed.
+	named func() map[schema.GroupResource]bool
+	woken chan struct{}
+	log   *slog.Logger
 
-	unknown []string // key prefixes of objects that have no served type; used by update only
+	updating sync.Mutex // held during an update
+	unknown  []string   // key prefixes of objects that have no served type; used by updates only
 
 	mu      sync.Mutex
 	lists   []*metav1.APIResourceList
 	next    chan struct{} // closed when lists change
 	failure error
-	shown   int64           // lists has all types that had objects at this revision
-	changed <-chan struct{} // closed when lists may lack a type that has objects
-	own     map[schema.GroupVersionResource]*ownType
+	own     map[schema.GroupVersionResource]ownType
 }
 
 // ownType is a visible type of this server.
 type ownType struct {
 	since     time.Time // when it became visible
-	deletable bool      // the garbage collector monitors it
+	collected bool      // the garbage collector monitors it
 }
 
-func newVisibleTypes(all *discoverer, cfg Config, named *namedTypes) *visibleTypes {
+func newVisibleTypes(all *discoverer, cfg Config, named func() map[schema.GroupResource]bool) *visibleTypes {
 	return &visibleTypes{
-		all: all, content: cfg.Population, remote: cfg.Types.Remote, named: named, now: time.Now, log: cfg.Log,
-		next: make(chan struct{}),
+		all: all, content: cfg.Population, remote: cfg.Types.Remote, named: named, log: cfg.Log,
+		woken: make(chan struct{}, 1), next: make(chan struct{}),
+	}
+}
+
+// wake requests an update. It never blocks.
+func (v *visibleTypes) wake() {
+	select {
+	case v.woken <- struct{}{}:
+	default: // an update is requested already
 	}
 }
 
@@ -91,13 +95,12 @@ func (v *visibleTypes) run(ctx context.Context) {
 	failures := 0 // without a success in between
 	for ctx.Err() == nil {
 		_, allChanged, _ := v.all.snapshot()
-		namedChanged := v.named.changed()
 		var contentChanged <-chan struct{}
 		if v.content != nil {
 			contentChanged = v.content.Changed()
 		}
 		began := time.Now()
-		err := v.update(ctx, contentChanged)
+		err := v.update(ctx)
 		var retry <-chan time.Time
 		if err == nil {
 			failures = 0
@@ -113,21 +116,20 @@ func (v *visibleTypes) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-allChanged:
-		case <-namedChanged:
+		case <-v.woken:
 		case <-contentChanged:
 		case <-retry:
 		}
 	}
 }
 
-// update publishes the visible types. contentChanged was taken before: it is closed by later
-// changes only.
-func (v *visibleTypes) update(ctx context.Context, contentChanged <-chan struct{}) (err error) {
+// update publishes the visible types.
+func (v *visibleTypes) update(ctx context.Context) (err error) {
+	v.updating.Lock()
+	defer v.updating.Unlock()
 	lists, _, failure := v.all.snapshot()
 	var populated map[schema.GroupResource]bool
-	var counted int64
 	if v.content != nil {
-		counted = v.content.Counted()
 		var others []string
 		populated, others, err = v.content.Populated(ctx, v.ownResources(lists))
 		if err == nil && !isSubset(others, v.unknown) {
@@ -143,10 +145,11 @@ func (v *visibleTypes) update(ctx context.Context, contentChanged <-chan struct{
 		}
 		v.unknown = others
 	}
+	named := v.named()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	visible := v.choose(lists, populated)
-	v.failure, v.shown, v.changed = failure, counted, contentChanged
+	visible := v.choose(lists, populated, named)
+	v.failure = failure
 	if sameLists(v.lists, visible) {
 		return nil
 	}
@@ -179,8 +182,8 @@ func (v *visibleTypes) ownResources(lists []*metav1.APIResourceList) []schema.Gr
 // choose returns the visible types. A type stays visible until it is not served any more. The
 // caller holds mu.
 func (v *visibleTypes) choose(lists []*metav1.APIResourceList,
-	populated map[schema.GroupResource]bool) (visible []*metav1.APIResourceList) {
-	named, own := v.named.current(), map[schema.GroupVersionResource]*ownType{}
+	populated, named map[schema.GroupResource]bool) (visible []*metav1.APIResourceList) {
+	own := map[schema.GroupVersionResource]ownType{}
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
@@ -190,13 +193,13 @@ func (v *visibleTypes) choose(lists []*metav1.APIResourceList,
 		kept := &metav1.APIResourceList{TypeMeta: list.TypeMeta, GroupVersion: list.GroupVersion}
 		for _, resource := range list.APIResources {
 			gvr := gv.WithResource(resource.Name)
-			known := v.own[gvr]
+			known, isKnown := v.own[gvr]
 			switch {
 			case showAll:
-			case known != nil:
+			case isKnown:
 				own[gvr] = known
 			case populated[gvr.GroupResource()] || named[gvr.GroupResource()]:
-				own[gvr] = &ownType{since: v.now(), deletable: kube.IsCollected(gvr, resource)}
+				own[gvr] = ownType{since: time.Now(), collected: kube.IsCollected(gvr, resource)}
 			default:
 				continue
 			}
@@ -210,38 +213,13 @@ func (v *visibleTypes) choose(lists []*metav1.APIResourceList,
 	return visible
 }
 
-// shows reports whether the lists have every type that had objects at the revision.
-func (v *visibleTypes) shows(revision int64) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.changed == nil {
-		return v.content == nil
-	}
-	if v.shown >= revision {
-		return true
-	}
-	select {
-	case <-v.changed:
-		return false
-	default:
-		return v.content.Counted() >= revision
-	}
-}
-
-// stored returns the visible types of this server.
-func (v *visibleTypes) stored() map[schema.GroupVersionResource]*ownType {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return maps.Clone(v.own)
-}
-
-// unlisted reports whether a type of this server that became visible after the given
-// time has not been listed yet.
-func (v *visibleTypes) unlisted(after time.Time, synced func(schema.GroupVersionResource) bool) bool {
+// anyNewer reports whether holds returns true for a type of this server that the garbage
+// collector monitors and that became visible after the given time.
+func (v *visibleTypes) anyNewer(after time.Time, holds func(schema.GroupVersionResource) bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for gvr, known := range v.own {
-		if known.deletable && known.since.After(after) && !synced(gvr) {
+		if known.collected && known.since.After(after) && holds(gvr) {
 			return true
 		}
 	}
@@ -254,6 +232,12 @@ func (v *visibleTypes) snapshot() ([]*metav1.APIResourceList, <-chan struct{}, e
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.lists, v.next, v.failure
+}
+
+// resources returns the visible types.
+func (v *visibleTypes) resources() map[schema.GroupVersionResource]bool {
+	lists, _, _ := v.snapshot()
+	return resourcesOf(lists)
 }
 
 // monitored is the discovery of the garbage collector.

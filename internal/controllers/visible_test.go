@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
 )
 
 // store is a Population that a test sets.
@@ -66,19 +67,10 @@ func (s *store) Changed() <-chan struct{} {
 	return s.change
 }
 
-func (s *store) Revision(context.Context) (int64, error) { return s.Counted(), nil }
-
-func (s *store) Counted() int64 {
+func (s *store) Revision(context.Context) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.revision
-}
-
-func (s *store) Handled(resource schema.GroupResource, revision int64) int64 {
-	if resource.Resource == "configmaps" {
-		return s.Counted()
-	}
-	return revision
+	return s.revision, nil
 }
 
 func (s *store) Reach(context.Context, int64) error { return nil }
@@ -87,7 +79,7 @@ func (s *store) Reach(context.Context, int64) error { return nil }
 func testVisible(s *server, content Population) *visibleTypes {
 	all := testDiscoverer(s)
 	cfg := Config{Types: remoteOnly{}, Population: content, Log: slog.New(slog.DiscardHandler)}
-	v := newVisibleTypes(all, cfg, newNamedTypes())
+	v := newVisibleTypes(all, cfg, func() map[schema.GroupResource]bool { return nil })
 	if _, err := all.query(); err != nil {
 		panic(err)
 	}
@@ -100,7 +92,7 @@ func (remoteOnly) Remote(gv schema.GroupVersion) bool { return gv.Group == "remo
 
 func update(t *testing.T, v *visibleTypes) {
 	t.Helper()
-	if err := v.update(t.Context(), v.content.Changed()); err != nil {
+	if err := v.update(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -163,39 +155,26 @@ func TestTypeThatDiscoveryDoesNotHaveYet(t *testing.T) {
 	}
 }
 
+// TestNamedTypesAreVisible: a quota on a type without objects has the types updated.
 func TestNamedTypesAreVisible(t *testing.T) {
 	v := testVisible(newServer("a.example.org/v1", "b.example.org/v1"), newStore())
-	changed := v.named.changed()
-	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{UID: "1"}}
-	quota.Spec.Hard = corev1.ResourceList{"count/things.b.example.org": resource.MustParse("1"), "secrets": resource.MustParse("1")}
-	v.named.set(quota, typesNamedBy(quota))
-	<-changed
+	quotas := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	v.named = func() map[schema.GroupResource]bool { return namedTypes([]cache.Store{quotas}) }
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "1"}}
+	changed := quota.DeepCopy()
+	changed.Spec.Hard = corev1.ResourceList{"count/things.b.example.org": resource.MustParse("1"), "secrets": resource.MustParse("1")}
+	if err := quotas.Add(changed); err != nil {
+		t.Fatal(err)
+	}
+	handler := wakeWhenNamed(v)
+	handler.OnUpdate(quota, changed)
+	<-v.woken
+	handler.OnUpdate(changed, changed)
+	if len(v.woken) != 0 {
+		t.Error("an update follows a quota that names the same types")
+	}
 	update(t, v)
 	expectVisible(t, v, "b.example.org/v1")
-	v.named.set(quota, nil)
-	if len(v.named.current()) != 0 {
-		t.Errorf("named after the quota is gone: %v", v.named.current())
-	}
-}
-
-// TestShows: shows is false for a revision of which the lists may lack a type.
-func TestShows(t *testing.T) {
-	content := newStore()
-	v := testVisible(newServer("a.example.org/v1"), content)
-	if v.shows(0) {
-		t.Error("it shows a revision before the first update")
-	}
-	content.set(5, "a.example.org")
-	update(t, v)
-	for revision, want := range map[int64]bool{4: true, 5: true, 6: false} {
-		if v.shows(revision) != want {
-			t.Errorf("revision %d is shown: %v", revision, !want)
-		}
-	}
-	content.set(9)
-	if v.shows(9) || !v.shows(5) {
-		t.Error("before the update that a change needs, it must show the revision before and not that of the change")
-	}
 }
 
 func TestFollowRestartsAfterAChange(t *testing.T) {

@@ -13,13 +13,10 @@ import (
 )
 
 // recordPrefix records the key prefix of a resource.
-func (s *Storage) recordPrefix(resource schema.GroupResource, prefix string, builtIn bool) {
+func (s *Storage) recordPrefix(resource schema.GroupResource, prefix string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.prefixes[resource] = prefix
-	if builtIn {
-		s.builtIn[resource] = true
-	}
 }
 
 // HasObjects reports whether the resource has objects in the namespace: it reads one key.
@@ -63,13 +60,6 @@ func (s *Storage) knownPrefixes() map[schema.GroupResource]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.prefixes)
-}
-
-// isBuiltIn reports whether the resource is stored here and is no custom resource.
-func (s *Storage) isBuiltIn(resource schema.GroupResource) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.builtIn[resource]
 }
 
 // singlePrefixes returns the key prefixes that are one segment of a path: those of most

@@ -11,12 +11,12 @@ const (
 	// firstPage is the number of objects of the first page. Their size determines the number
 	// of objects of the next one.
 	firstPage = 20
-	// storePage and feedPage are the sizes of pages, in bytes, of the stores of the API
-	// servers and of what reads all objects in the background.
-	storePage, feedPage = 8 << 20, 1 << 20
-	// maxFeedPage is the largest number of objects of the latter: those of the next type may
+	// storePage and sizesPage are the sizes of pages, in bytes, of the stores of the API
+	// servers and of what reads the sizes of all objects.
+	storePage, sizesPage = 8 << 20, 1 << 20
+	// maxSizesPage is the largest number of objects of the latter: those of the next type may
 	// be larger by far.
-	maxFeedPage = 100
+	maxSizesPage = 100
 )
 
 // pagedKV bounds pages by bytes: watch caches and watches ask for 10,000 objects, which may

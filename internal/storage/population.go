@@ -42,7 +42,6 @@ type Population struct {
 	log      *slog.Logger
 	started  sync.Once
 	refresh  time.Duration // see emptyRefresh
-	pages    chan struct{} // has an entry for each page that a feed reads
 	counting chan struct{} // has an entry while a caller counts
 
 	mu         sync.Mutex
@@ -52,14 +51,12 @@ type Population struct {
 	lost       bool             // the next watch cannot continue the last one
 	revision   int64            // the counts are those of this revision
 	prefixes   map[string]struct{}
-	counts     map[string]int64  // by key prefix below the common one
-	counted    map[string]bool   // whether the count includes the objects from before the watch
-	beginnings int               // the number of watches that did not continue the last one
-	first      int64             // all changes after this revision are known
-	last       map[string]int64  // by prefix: the revision of the last creation or deletion
-	written    map[string]*int64 // by prefix: the revision of the last change
+	counts     map[string]int64 // by key prefix below the common one
+	counted    map[string]bool  // whether the count includes the objects from before the watch
+	beginnings int              // the number of watches that did not continue the last one
+	first      int64            // all changes after this revision are known
+	last       map[string]int64 // by prefix: the revision of the last creation or deletion
 	empty      map[string][]*EmptyResource
-	feeds      map[string][]*Feed // by prefix
 	sizes      sizes
 	change     chan struct{} // closed when a count becomes 0 or leaves it
 	progress   chan struct{} // closed when revision grows
@@ -71,8 +68,8 @@ func (s *Storage) newPopulation(log *slog.Logger) *Population {
 		refresh = min(refresh, max(interval/2, time.Second)) // a compaction leaves the revisions of the last interval
 	}
 	return &Population{
-		storage: s, log: log, refresh: refresh, pages: make(chan struct{}, maxFeedPages), counting: make(chan struct{}, 1),
-		feeds: map[string][]*Feed{}, change: make(chan struct{}), progress: make(chan struct{}),
+		storage: s, log: log, refresh: refresh, counting: make(chan struct{}, 1),
+		change: make(chan struct{}), progress: make(chan struct{}),
 	}
 }
 
@@ -157,34 +154,24 @@ func (p *Population) begin(ctx context.Context, watcher clientv3.Watcher, now *e
 	defer p.mu.Unlock()
 	p.watching, p.watcher = ctx, watcher
 	if anew {
-		if types := len(p.feeds); types > 0 {
-			p.log.Warn("etcd no longer has all changes since the last watch: reading the objects of the followed types again",
-				"types", types)
-		}
 		p.beginnings++
 		p.cluster, p.lost, p.revision = now.ClusterId, false, now.Revision
 		p.counts, p.counted, p.prefixes = map[string]int64{}, map[string]bool{}, p.storage.singlePrefixes()
-		p.first, p.last, p.written = p.revision, map[string]int64{}, map[string]*int64{}
+		p.first, p.last = p.revision, map[string]int64{}
 		p.sizes.reset()
 		p.endAllEmpty()
-		p.breakFeeds()
 	}
 	p.notifyChanged()
 	p.notifyAdvanced()
 }
 
-// apply adds the objects that the events create and delete to the counts, and passes the
-// events to the feeds.
+// apply adds the objects that the events create and delete to the counts.
 func (p *Population) apply(response clientv3.WatchResponse) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	root, changed := len(p.root()), false
 	for _, event := range response.Events {
 		prefix := store.ResourcePrefix(event.Kv.Key[root:], p.prefixes)
-		for _, feed := range p.feeds[string(prefix)] {
-			feed.add(event)
-		}
-		p.recordWrite(prefix, event.Kv.ModRevision)
 		if p.sizes.follows(string(prefix)) {
 			p.sizes.apply(string(prefix), string(event.Kv.Key[root:]), event, p.storage.compactor.CompactRevision())
 		}
@@ -212,34 +199,6 @@ func (p *Population) apply(response clientv3.WatchResponse) {
 	if changed {
 		p.notifyChanged()
 	}
-}
-
-// recordWrite records the revision of a change. The caller holds mu.
-func (p *Population) recordWrite(prefix []byte, revision int64) {
-	if last := p.written[string(prefix)]; last != nil {
-		*last = revision
-		return
-	}
-	p.written[string(prefix)] = &revision
-}
-
-// Handled returns a revision up to which a cache of a built-in resource has handled all
-// changes, if it has handled those up to the given revision: the store's revision, if the
-// resource has not changed since. A watch without changes reports its revision once a minute.
-func (p *Population) Handled(resource schema.GroupResource, revision int64) int64 {
-	if !p.storage.isBuiltIn(resource) {
-		return revision
-	}
-	prefix := p.storage.prefix(resource)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.watching == nil || revision < p.first {
-		return revision
-	}
-	if last := p.written[prefix]; last != nil && *last > revision {
-		return revision
-	}
-	return max(revision, p.revision)
 }
 
 // notifyChanged wakes the callers that wait for a change. The caller holds mu.

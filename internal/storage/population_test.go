@@ -22,8 +22,8 @@ var (
 func newPopulation(t *testing.T) (*Population, *clientv3.Client) {
 	t.Helper()
 	s, client := newStorage(t)
-	s.recordPrefix(configMaps, "configmaps", true)
-	s.recordPrefix(apiServices, "apiregistration.k8s.io/apiservices", true)
+	s.recordPrefix(configMaps, "configmaps")
+	s.recordPrefix(apiServices, "apiregistration.k8s.io/apiservices")
 	return s.Population(), client
 }
 
@@ -87,7 +87,7 @@ func TestPopulationCountsCreationsAndDeletions(t *testing.T) {
 // a type that is requested later.
 func TestPopulationCountsExistingObjects(t *testing.T) {
 	s, client := newStorage(t)
-	s.recordPrefix(configMaps, "configmaps", true)
+	s.recordPrefix(configMaps, "configmaps")
 	put(t, client, "/registry/configmaps/default/a", "/registry/example.com/widgets/default/a", "/registry/example.com/widgets-not/default/a",
 		"/elsewhere/example.com/gadgets/default/a")
 	p := s.Population()
@@ -100,37 +100,6 @@ func TestPopulationCountsExistingObjects(t *testing.T) {
 	}
 	remove(t, client, "/registry/example.com/widgets/default/b")
 	expectPopulated(t, p, remove(t, client, "/registry/example.com/widgets/default/a"), configMaps)
-}
-
-// TestPopulationKnowsWhatACacheHasHandled: a cache of a resource without changes has
-// reached the revision of the store.
-func TestPopulationKnowsWhatACacheHasHandled(t *testing.T) {
-	p, client := newPopulation(t)
-	if got := p.Handled(configMaps, 1); got != 1 {
-		t.Errorf("before the watch: %d", got)
-	}
-	expectPopulated(t, p, 0)
-	changed := put(t, client, "/registry/configmaps/default/a", "/registry/configmaps/default/a")
-	current := put(t, client, "/registry/example.com/widgets/default/a")
-	if err := p.Reach(t.Context(), current); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		resource schema.GroupResource
-		revision int64
-		want     int64
-	}{
-		{configMaps, changed, current},
-		{configMaps, current + 5, current + 5},
-		{configMaps, changed - 1, changed - 1}, // it has not handled the last change
-		{apiServices, changed - 1, current},
-		{apiServices, 0, 0},         // from before the watch
-		{widgets, changed, changed}, // custom resources have feeds
-	} {
-		if got := p.Handled(c.resource, c.revision); got != c.want {
-			t.Errorf("%s at revision %d: %d, want %d", c.resource, c.revision, got, c.want)
-		}
-	}
 }
 
 // TestPopulationReachesRevisionsOutsideItsPrefix: the watch gets no event for a key outside

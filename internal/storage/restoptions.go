@@ -35,11 +35,7 @@ func (s *Storage) CustomResourceGetter(upstream generic.RESTOptionsGetter,
 	if err := store.CheckCustomResourcePrefix(upstream); err != nil {
 		return nil, err
 	}
-	getter := s.newGetter(upstream, cached)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.custom = upstream
-	return getter, nil
+	return s.newGetter(upstream, cached), nil
 }
 
 type getter struct {
@@ -55,7 +51,7 @@ func (g *getter) GetRESTOptions(resource schema.GroupResource, example runtime.O
 	if err != nil {
 		return generic.RESTOptions{}, err
 	}
-	g.storage.recordPrefix(resource, opts.ResourcePrefix, g.builtIn)
+	g.storage.recordPrefix(resource, opts.ResourcePrefix)
 	switch {
 	case !g.cached(resource):
 		opts.Decorator = store.Uncached(g.newPromptStore)

@@ -156,10 +156,10 @@ func (p *Population) readSizes(prefix string) error {
 	if prefix != everything {
 		root += "/"
 	}
-	kv, revision := &pagedKV{KV: p.storage.connection.Client, page: feedPage}, int64(0)
+	kv, revision := &pagedKV{KV: p.storage.connection.Client, page: sizesPage}, int64(0)
 	for key := root; ; {
 		response, err := kv.Get(p.storage.background, key, clientv3.WithRange(clientv3.GetPrefixRangeEnd(root)),
-			clientv3.WithLimit(maxFeedPage), clientv3.WithRev(revision))
+			clientv3.WithLimit(maxSizesPage), clientv3.WithRev(revision))
 		if err != nil {
 			return fmt.Errorf("read the sizes of the objects below %q: %w", root, err)
 		}

@@ -13,7 +13,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apierrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage/etcd3"
 	"k8s.io/utils/clock"
 
@@ -69,8 +68,6 @@ type Storage struct {
 
 	mu       sync.Mutex
 	prefixes map[schema.GroupResource]string
-	builtIn  map[schema.GroupResource]bool
-	custom   generic.RESTOptionsGetter // upstream's for custom resources
 	closed   bool
 	running  sync.WaitGroup
 }
@@ -91,7 +88,6 @@ func New(connection Connection, config Config, log *slog.Logger) *Storage {
 		background: ctx,
 		cancel:     cancel,
 		prefixes:   map[schema.GroupResource]string{},
-		builtIn:    map[schema.GroupResource]bool{},
 	}
 	s.population = s.newPopulation(log)
 	s.quota.bytes, s.quota.storage = config.NamespaceBytes, s

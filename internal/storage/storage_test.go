@@ -61,7 +61,7 @@ func TestHasObjects(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.recordPrefix(configMaps, "configmaps", true)
+	s.recordPrefix(configMaps, "configmaps")
 	for _, test := range []struct {
 		resource  schema.GroupResource
 		namespace string

@@ -1,13 +1,10 @@
 package kube
 
 import (
-	"context"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/restmapper"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 )
 
@@ -22,28 +19,21 @@ import (
 //   k8s.io/client-go/discovery.ServerPreferredResources
 //   k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.controllerFor
 //   k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.syncMonitors
-//   k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.startMonitors
-//   k8s.io/kubernetes/pkg/controller/garbagecollector.GarbageCollector.resyncMonitors
 //   k8s.io/kubernetes/pkg/controller/resourcequota.QuotaMonitor.controllerFor
-//   k8s.io/kubernetes/pkg/controller/resourcequota.QuotaMonitor.SyncMonitors
 //   k8s.io/controller-manager/pkg/informerfactory.InformerFactory
-//   k8s.io/kubernetes/pkg/controller/storageversionmigrator.SVMController.sync
 // Why: garbage collector and quota monitor every type that discovery lists, through one
 //   method of a discovery client, in the preferred version; the library's function queries
 //   the server for each controller. They do not need monitors of types without objects: an
 //   owner that is not in the graph is read from the API server. They add one handler to the
-//   informer of a type, run the controller of the informer, and stop that when the type is
-//   gone; the shared factory of Kubernetes never ends an informer. A storage version
-//   migration begins when the monitor of its type has reached the revision of a list, and
-//   checks that after growing delays.
+//   informer of a type, and keep the handler and the informer when the type is gone; the
+//   shared factory of Kubernetes never ends an informer.
 // Gain: informers of types with objects only (bench, crds; custom-resource: 3 ms instead of
-//   26.7 s), and none of CRDs that were deleted. A migration of a type without changes
-//   begins at once, not with the next bookmark of a watch.
+//   26.7 s), and none of CRDs that were deleted.
 // Breaks: they call another method of the client, need the monitor of a type without
-//   objects, follow another version than kube-controller-manager, an informer stops too
-//   early or never, or a migration skips objects. Tests: TestBackgroundDeletion,
-//   TestResourceQuota, TestStorageVersionMigration, TestPreferredResources,
-//   TestInformersEndAfterTheirLastMonitor, TestDeletedTypesReleaseGoroutines.
+//   objects, follow another version than kube-controller-manager, or an informer stops too
+//   early or never. Tests: TestBackgroundDeletion, TestResourceQuota,
+//   TestStorageVersionMigration, TestPreferredResources, TestUnusedInformersEnd,
+//   TestDeletedTypesReleaseGoroutines.
 
 // MonitoredTypes is the discovery client of the garbage collector and of the quota
 // controller, with the methods that they call.
@@ -90,26 +80,3 @@ func PreferredResources(groups []*restmapper.APIGroupResources) []*metav1.APIRes
 	}
 	return lists
 }
-
-// MonitorController is the [cache.Controller] of an informer that the controllers run
-// while they monitor its type.
-type MonitorController struct {
-	cache.SharedInformer
-	// Ended is called when the monitor is stopped.
-	Ended func()
-	// Revision returns the resource version up to which the monitor has handled all
-	// changes.
-	Revision func() string
-}
-
-// LastSyncResourceVersion implements [cache.Controller].
-func (c MonitorController) LastSyncResourceVersion() string { return c.Revision() }
-
-// Run implements [cache.Controller].
-func (c MonitorController) Run(stop <-chan struct{}) {
-	<-stop
-	c.Ended()
-}
-
-// RunWithContext implements [cache.Controller].
-func (c MonitorController) RunWithContext(ctx context.Context) { c.Run(ctx.Done()) }
