@@ -133,7 +133,9 @@ func TestStopWithAHangingAggregatedServer(t *testing.T) {
 	if code := e.Stop(); code != harness.ExitOK {
 		t.Errorf("the server ended with exit code %d:\n%s", code, e.Log())
 	}
-	harness.Contains(t, <-answer, "the server is stopping")
+	if got := <-answer; !strings.Contains(got, "timeout") && !strings.Contains(got, "context canceled") {
+		t.Errorf("the answer is %s", got)
+	}
 }
 
 // waitListed waits until aggregated discovery has a group version, or has it

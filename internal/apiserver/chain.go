@@ -20,7 +20,6 @@ import (
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
-	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
 	"k8s.io/kubernetes/pkg/apis/certificates"
 	"k8s.io/kubernetes/pkg/apis/flowcontrol"
@@ -111,7 +110,7 @@ func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 	}
 	b := &builder{
 		config: cfg, options: completed, profile: o.profile, settings: o.settings, loopback: kube.NewLoopback(), cached: cached,
-		writes: newNamespaceWrites(), drain: newDrain(legacyscheme.Codecs), bootstrap: newBootstrapToken(),
+		writes: newNamespaceWrites(), drain: newDrain(), bootstrap: newBootstrapToken(),
 	}
 	server, err := b.server(ctx)
 	if err != nil && b.caches != nil {

@@ -74,7 +74,6 @@ func (b *builder) wrapChain(c *genericapiserver.Config) {
 		handler = b.writes.track(handler)
 		handler = endBodies(handler, commandBodyTimeout)
 		handler = b.trusted.track(handler)
-		handler = b.drain.recordRequests(handler)
 		handler = build(handler, c) // upstream's: authentication, audit, flow control, authorization
 		handler = b.drain.endAfterGrace(handler)
 		handler = endRefusedBodies(handler)

@@ -90,7 +90,7 @@ func (b *builder) adaptAuthentication(c *genericapiserver.Config) error {
 	b.cacheCertificates(c)
 	b.bootstrap.authenticate(c)
 	b.extendAuthentication(c)
-	explainIssuers(c, b.options.Authentication)
+	explainIssuers(c)
 	if err := allowAnonymousHealth(c, b.options.Authentication.AuthenticationConfigFile); err != nil {
 		return fmt.Errorf("allow anonymous access to the health checks: %w", err)
 	}

@@ -5,50 +5,32 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"slices"
 	"strings"
 
-	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/request/union"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/kubernetes/pkg/kubeapiserver/options"
-	"sigs.k8s.io/yaml"
 )
 
 // maxIssuer bounds the length of an issuer's name in an error, in bytes.
 const maxIssuer = 200
 
-// explainIssuers adds an error to requests with a JSON Web Token of an issuer that is
-// not trusted: upstream's authenticators skip such a token, and their error is "invalid
-// bearer token".
-func explainIssuers(c *genericapiserver.Config, authentication *options.BuiltInAuthenticationOptions) {
+// explainIssuers adds an error with the issuer to requests whose JSON Web Token no
+// authenticator accepts: upstream's skip a token of an issuer that is not trusted, and their
+// error is "invalid bearer token".
+func explainIssuers(c *genericapiserver.Config) {
 	explain := authenticator.RequestFunc(func(request *http.Request) (*authenticator.Response, bool, error) {
-		return nil, false, untrustedIssuer(request, func() ([]string, error) { return trustedIssuers(authentication) })
+		scheme, token, _ := strings.Cut(strings.TrimSpace(request.Header.Get("Authorization")), " ")
+		issuer := issuerOf(token)
+		switch {
+		case !strings.EqualFold(scheme, "Bearer") || issuer == "":
+			return nil, false, nil
+		case len(issuer) > maxIssuer:
+			issuer = issuer[:maxIssuer] + "..."
+		}
+		return nil, false, fmt.Errorf("the token is of the issuer %q, which must be one of apiServer.authentication.configFile", issuer)
 	})
 	c.Authentication.Authenticator = union.New(c.Authentication.Authenticator, explain)
-}
-
-// untrustedIssuer returns an error if the request has a token of an issuer that is not
-// trusted.
-func untrustedIssuer(request *http.Request, trusted func() ([]string, error)) error {
-	scheme, token, _ := strings.Cut(strings.TrimSpace(request.Header.Get("Authorization")), " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return nil
-	}
-	issuer := issuerOf(token)
-	if issuer == "" {
-		return nil
-	}
-	list, err := trusted()
-	if err != nil || slices.Contains(list, issuer) {
-		return nil // the error of another authenticator has the reason
-	}
-	if len(issuer) > maxIssuer {
-		issuer = issuer[:maxIssuer] + "..."
-	}
-	return fmt.Errorf("the token is of the issuer %q; trusted are %q (apiServer.authentication.configFile)", issuer, list)
 }
 
 // issuerOf returns the issuer that a JSON Web Token names, which it does not verify; "" if
@@ -66,29 +48,4 @@ func issuerOf(token string) string {
 		return ""
 	}
 	return claims.Issuer
-}
-
-// trustedIssuers returns the issuer of service account tokens and those of the flags or
-// of the authentication file, which the server reloads when it changes.
-func trustedIssuers(authentication *options.BuiltInAuthenticationOptions) ([]string, error) {
-	list := slices.Clone(authentication.ServiceAccounts.Issuers)
-	if oidc := authentication.OIDC; oidc != nil && oidc.IssuerURL != "" {
-		list = append(list, oidc.IssuerURL)
-	}
-	path := authentication.AuthenticationConfigFile
-	if path == "" {
-		return list, nil
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read the authentication configuration: %w", err)
-	}
-	var content apiserverv1.AuthenticationConfiguration // its older versions have the same fields
-	if err := yaml.Unmarshal(data, &content); err != nil {
-		return nil, fmt.Errorf("read the authentication configuration %s: %w", path, err)
-	}
-	for _, entry := range content.JWT {
-		list = append(list, entry.Issuer.URL)
-	}
-	return list, nil
 }

@@ -6,8 +6,6 @@ import (
 	"os"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/keyutil"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/bootstrap"
@@ -18,24 +16,14 @@ import (
 	"k8s.io/kubernetes/pkg/controller/clusterroleaggregation"
 	serviceaccountcontroller "k8s.io/kubernetes/pkg/controller/serviceaccount"
 	"k8s.io/kubernetes/pkg/serviceaccount"
-	"k8s.io/utils/clock"
-
-	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 const (
 	// The numbers and durations are kube-controller-manager's defaults.
-	csrWorkers             = 5
-	tokenWorkers           = 5
-	aggregationWorkers     = 5
-	certificateLife        = 365 * 24 * time.Hour
-	legacyTokenCleanPeriod = 365 * 24 * time.Hour
-
-	// tokenTracking is the config map in which the API server records since when it tracks
-	// the use of legacy tokens, tokenTrackingPoll the interval at which it is awaited.
-	tokenTracking     = "kube-apiserver-legacy-service-account-token-tracking"
-	tokenTrackingPoll = 5 * time.Second
+	csrWorkers         = 5
+	tokenWorkers       = 5
+	aggregationWorkers = 5
+	certificateLife    = 365 * 24 * time.Hour
 )
 
 func buildServiceAccounts(ctx context.Context, env *environment) (func(context.Context), string, error) {
@@ -95,40 +83,6 @@ func buildTokens(ctx context.Context, env *environment) (func(context.Context), 
 		return nil, "", err
 	}
 	return func(ctx context.Context) { c.Run(ctx, tokenWorkers) }, "", nil
-}
-
-func buildLegacyTokenCleaner(_ context.Context, env *environment) (func(context.Context), string, error) {
-	client, err := env.client("legacy-service-account-token-cleaner")
-	if err != nil {
-		return nil, "", err
-	}
-	core := env.config.Informers.Core().V1()
-	pods := kube.NewNoPods()
-	c, err := serviceaccountcontroller.NewLegacySATokenCleaner(core.ServiceAccounts(), core.Secrets(), pods, client,
-		clock.RealClock{},
-		serviceaccountcontroller.LegacySATokenCleanerOptions{CleanUpPeriod: legacyTokenCleanPeriod,
-			SyncInterval: serviceaccountcontroller.DefaultCleanerSyncInterval})
-	if err != nil {
-		return nil, "", err
-	}
-	return func(ctx context.Context) {
-		concurrently(ctx, pods.Informer().RunWithContext, func(ctx context.Context) {
-			awaitTokenTracking(ctx, client)
-			c.Run(ctx)
-		})
-	}, "", nil
-}
-
-// awaitTokenTracking waits until the config map tokenTracking exists. Without it, the cleaner
-// logs an error, and tries again a day later.
-func awaitTokenTracking(ctx context.Context, client kubernetes.Interface) {
-	for ctx.Err() == nil {
-		_, err := client.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, tokenTracking, metav1.GetOptions{})
-		if err == nil {
-			return
-		}
-		reconcile.Pause(ctx, tokenTrackingPoll)
-	}
 }
 
 // buildCSRSigning builds the signer of kubernetes.io/kube-apiserver-client requests. The

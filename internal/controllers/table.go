@@ -37,8 +37,6 @@ var table = []controller{
 	{name: "clusterrole-aggregation-controller", needs: needs(clusterRoles), build: buildClusterRoleAggregation},
 	{name: "custom-resource-roles-controller", needs: needs(clusterRoles), build: buildCustomRoles},
 	{name: "serviceaccount-token-controller", needs: needs(serviceAccounts, secrets), build: buildTokens},
-	{name: "legacy-serviceaccount-token-cleaner-controller", needs: needs(serviceAccounts, secrets),
-		build: buildLegacyTokenCleaner},
 	{name: "certificatesigningrequest-signing-controller", needs: needs(csrs), build: buildCSRSigning},
 	{name: "certificatesigningrequest-approving-controller", needs: needs(csrs), build: buildCSRApproving},
 	{name: "certificatesigningrequest-cleaner-controller", needs: needs(csrs), build: buildCSRCleaner},
