@@ -34,6 +34,8 @@ func (c *ServerConfiguration) Fields() []Field {
 		output("kubeconfig.path", &c.Kubeconfig.Path),
 		output("backup.dir", &c.Backup.Dir),
 		output("manifests.dir", &c.Manifests.Dir),
+		output("planes.backupDir", &c.Planes.BackupDir),
+		secret("planes.identityFile", &c.Planes.IdentityFile),
 		secret("journal.credentialsFile", &c.Journal.CredentialsFile),
 		input("serving.certFile", &c.Serving.CertFile),
 		secret("serving.keyFile", &c.Serving.KeyFile),

@@ -25,6 +25,7 @@ func TestSecretFiles(t *testing.T) {
 	t.Parallel()
 	want := map[string]bool{
 		"journal.credentialsFile":               true,
+		"planes.identityFile":                   true,
 		"etcd.external.caFile":                  false,
 		"etcd.external.certFile":                false,
 		"etcd.external.keyFile":                 true,

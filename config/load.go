@@ -187,8 +187,10 @@ func (c *ServerConfiguration) resolve(dir string) {
 	for _, field := range c.Fields() {
 		makeAbsolute(field.path, dir)
 	}
-	if !c.Journal.isURL() {
-		makeAbsolute(&c.Journal.Destination, dir)
+	for _, destination := range []*string{&c.Journal.Destination, &c.Planes.Journal} {
+		if journal := (Journal{Destination: *destination}); !journal.isURL() {
+			makeAbsolute(destination, dir)
+		}
 	}
 }
 

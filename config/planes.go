@@ -16,6 +16,14 @@ type Planes struct {
 	MaxAwake int `json:"maxAwake"`
 	// QuotaBackend is the largest size of the database of each.
 	QuotaBackend resource.Quantity `json:"quotaBackend"`
+	// BackupDir has the backups of each in a directory of its name; empty means planes in
+	// backup.dir.
+	BackupDir string `json:"backupDir"`
+	// IdentityFile decrypts backups and journals, for control planes that begin with one.
+	IdentityFile string `json:"identityFile"`
+	// Journal is a directory, or s3://BUCKET[/PREFIX] with the endpoint, region and credentials
+	// of [Journal], which has the journal of each in a directory; empty for no journals.
+	Journal string `json:"journal"`
 }
 
 func defaultPlanes() Planes {
@@ -35,5 +43,17 @@ func (c *ServerConfiguration) validatePlanes(fail func(path, format string, args
 	}
 	if planes.QuotaBackend.Value() < minQuota {
 		fail("planes.quotaBackend", "%s is too small; at least 64Mi", planes.QuotaBackend.String())
+	}
+	if planes.Journal != "" {
+		destination := Journal{Destination: planes.Journal}
+		if destination.isURL() {
+			destination.Endpoint = c.Journal.Endpoint
+		}
+		destination.validateDestination(c.DataDir, func(path, format string, args ...any) {
+			if path == "journal.destination" {
+				path = "planes.journal"
+			}
+			fail(path, format, args...)
+		})
 	}
 }

@@ -241,7 +241,7 @@ func (c *ControlPlane) end(ctx context.Context, err error) {
 	}
 	datadir.EnableSync(c.checked.DataDir())
 	c.mu.Lock()
-	c.running.Client, c.checked = nil, nil
+	c.running.Client, c.running.Objects, c.checked = nil, nil, nil
 	c.mu.Unlock()
 	c.err = err
 	close(c.done)
@@ -307,6 +307,17 @@ func (c *ControlPlane) RESTConfigFor(user string, groups ...string) *rest.Config
 	client := c.RESTConfig()
 	client.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
 	return client
+}
+
+// Objects returns the number of objects in the store. It fails unless Start has returned nil.
+func (c *ControlPlane) Objects(ctx context.Context) (int64, error) {
+	c.mu.Lock()
+	count := c.running.Objects
+	c.mu.Unlock()
+	if count == nil {
+		return 0, errors.New("count the objects: the control plane does not run, or has no store of its own")
+	}
+	return count(ctx)
 }
 
 // URL returns the URL of the API for clients in other processes; empty without a listener.

@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"context"
 	"path/filepath"
 
 	"k8s.io/client-go/rest"
@@ -27,6 +28,8 @@ type Running struct {
 	Kubeconfig string
 	// Client calls the API in this process, with all rights.
 	Client *rest.Config
+	// Objects counts the stored objects.
+	Objects func(context.Context) (int64, error)
 }
 
 // DataDir is the path of the data directory.

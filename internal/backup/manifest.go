@@ -24,6 +24,8 @@ const (
 	ReasonScheduled = "scheduled"
 	// ReasonUpgrade: the start of another release.
 	ReasonUpgrade = "before-upgrade"
+	// ReasonArchive: the deletion of a control plane of a server.
+	ReasonArchive = "archive"
 	// ReasonJournal: it is a base of the journal.
 	ReasonJournal = "continuous"
 	// ReasonBundle: certificates and keys for another server of the same etcd,

@@ -130,7 +130,7 @@ encrypted to backup.encryptTo unless a flag says otherwise.`,
 func planeConfig(cfg *config.ServerConfiguration, plane string) *config.ServerConfiguration {
 	copied := *cfg
 	copied.DataDir = planes.Dir(cfg.DataDir, plane)
-	copied.Backup.Dir = filepath.Join(copied.DataDir, "backups")
+	copied.Backup.Dir = planes.BackupDir(cfg, plane)
 	return &copied
 }
 

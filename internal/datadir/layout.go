@@ -46,7 +46,7 @@ var layout = []layoutEntry{
 	{pattern: "journal", content: []string{"*"}},
 	{pattern: "restored-from.json"},
 	{pattern: "planes", content: []string{"*"}},
-	{pattern: "backups", content: []string{"*.tar.gz", "*.tar.gz.age", ".unfinished-*"}, backups: true},
+	{pattern: "backups", content: []string{"*.tar.gz", "*.tar.gz.age", ".unfinished-*", "planes"}, backups: true},
 }
 
 // volumeNames are entries that a file system puts into an empty volume.

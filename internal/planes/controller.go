@@ -13,7 +13,9 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,8 +24,6 @@ import (
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-
-	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 // controller keeps the control planes of a manager as the ControlPlanes of the host describe
@@ -47,6 +47,7 @@ func (m *Manager) run(ctx context.Context, config *rest.Config) error {
 	informers := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
 	informer := informers.ForResource(Resource)
 	c := &controller{m, client.Resource(Resource), informer.Lister()}
+	m.objects = client
 	enqueue := func(o any) {
 		if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(o); err == nil { // objects have names
 			m.queue.Add(name)
@@ -93,7 +94,7 @@ func (m *Manager) sweep() error {
 		return fmt.Errorf("read the directory of control planes: %w", err)
 	}
 	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), removedPrefix) || strings.HasPrefix(entry.Name(), copyPrefix) {
+		if strings.HasPrefix(entry.Name(), removedPrefix) || strings.HasPrefix(entry.Name(), fillPrefix) {
 			if err := os.RemoveAll(filepath.Join(m.dir(), entry.Name())); err != nil {
 				return fmt.Errorf("remove what a former process has left: %w", err)
 			}
@@ -113,15 +114,12 @@ func (c *controller) adopt() error {
 		if err != nil {
 			return err
 		}
-		if parsed.DeletionTimestamp.IsZero() && parsed.Status.Phase != "" && !waitsForCopy(parsed) {
+		if parsed.DeletionTimestamp.IsZero() && parsed.Status.Phase != "" && !isUnfilled(parsed) {
 			c.know(parsed)
 		}
 	}
 	return nil
 }
-
-// waitsForCopy reports whether the directory of a ControlPlane is yet to be filled.
-func waitsForCopy(o *object) bool { return o.Spec.From.ControlPlane != "" && !o.Status.Made }
 
 // know makes the plane of a ControlPlane known, and gives it its spec.
 func (c *controller) know(o *object) *plane {
@@ -129,7 +127,8 @@ func (c *controller) know(o *object) *plane {
 	p := c.planes[o.Name]
 	if p == nil {
 		p = newPlane(c.Manager, o.Name)
-		p.made, p.size, p.lastUsed = o.Status.Made, o.Status.SizeBytes, o.Status.LastUsed.Time
+		p.made, p.size, p.objects, p.lastUsed = o.Status.Made, o.Status.SizeBytes, o.Status.Objects, o.Status.LastUsed.Time
+		p.journal, p.filled, p.definitions = journalName(o), origin(o) != From{}, o.Status.CRDs
 		if p.lastUsed.IsZero() {
 			p.lastUsed = o.CreationTimestamp.Time
 		}
@@ -137,8 +136,11 @@ func (c *controller) know(o *object) *plane {
 	}
 	c.mu.Unlock()
 	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.spec.Backup != o.Spec.Backup && p.state == asleep {
+		p.backupDue = p.nextBackup(o.Spec.Backup)
+	}
 	p.spec = o.Spec
-	p.mu.Unlock()
 	return p
 }
 
@@ -193,8 +195,8 @@ func (c *controller) reconcile(ctx context.Context, name string) error {
 	c.mu.Lock()
 	p := c.planes[name]
 	c.mu.Unlock()
-	if p == nil && waitsForCopy(o) {
-		if err := c.copy(ctx, o.Spec.From.ControlPlane, name); err != nil {
+	if p == nil && isUnfilled(o) {
+		if err := c.fill(ctx, o); err != nil {
 			return errors.Join(err, c.writeStatus(ctx, o, Status{Phase: phaseFailed, Message: err.Error()}))
 		}
 		o.Status.Made = true
@@ -206,7 +208,10 @@ func (c *controller) reconcile(ctx context.Context, name string) error {
 func (p *plane) status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := Status{Phase: phaseAsleep, Made: p.made, SizeBytes: p.size, LastUsed: metav1.Time{Time: p.lastUsed.Truncate(time.Second)}}
+	s := Status{Phase: phaseAsleep, Made: p.made, Objects: p.objects, SizeBytes: p.size, CRDs: p.definitions, LastUsed: metav1.Time{Time: p.lastUsed.Truncate(time.Second)}}
+	if p.spec.Journal != nil {
+		s.Journal = p.journal
+	}
 	if host := p.manager.config.URL(); host != "" {
 		s.URL = URL(host, p.name)
 	}
@@ -222,16 +227,20 @@ func (p *plane) status() Status {
 // writeStatus writes the status if it says something new.
 func (c *controller) writeStatus(ctx context.Context, o *object, status Status) error {
 	status.Made = status.Made || o.Status.Made
-	old := o.Status
-	old.LastUsed, status.LastUsed = metav1.Time{Time: old.LastUsed.UTC()}, metav1.Time{Time: status.LastUsed.UTC()}
-	if old == status {
+	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: status.Phase, Message: status.Message, ObservedGeneration: o.Generation}
+	if status.Phase == phaseFailed {
+		ready.Status = metav1.ConditionFalse
+	}
+	status.Conditions = slices.Clone(o.Status.Conditions)
+	meta.SetStatusCondition(&status.Conditions, ready)
+	if equality.Semantic.DeepEqual(o.Status, status) {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": o.UID}, "status": status})
+	patch, err := json.Marshal([]map[string]any{{"op": "test", "path": "/metadata/uid", "value": o.UID}, {"op": "add", "path": "/status", "value": status}})
 	if err != nil {
 		return err
 	}
-	_, err = c.client.Patch(ctx, o.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = c.client.Patch(ctx, o.Name, types.JSONPatchType, patch, metav1.PatchOptions{}, "status")
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -244,8 +253,14 @@ func (c *controller) remove(ctx context.Context, o *object) error {
 		return nil
 	}
 	p := c.know(o)
-	if err := p.remove(ctx); err != nil {
-		return err
+	err := p.remove(ctx, func() error {
+		if o.Spec.Deletion != deletionArchive {
+			return nil
+		}
+		return c.archive(ctx, o, p)
+	})
+	if err != nil {
+		return errors.Join(err, c.writeStatus(ctx, o, Status{Phase: phaseFailed, Message: err.Error()}))
 	}
 	c.mu.Lock()
 	delete(c.planes, o.Name)
@@ -272,56 +287,4 @@ func (c *controller) delete(ctx context.Context, name string) error {
 		return nil
 	}
 	return err
-}
-
-// copyPrefix is that of directories that are being filled.
-const copyPrefix = ".copy-"
-
-// copied are the entries of a data directory that a copy needs. It makes authorities and keys
-// of service accounts of its own.
-var copied = []string{"version.json", "encryption", "etcd"}
-
-// copy fills the directory of a new control plane from that of another one, which it puts to
-// sleep first.
-func (c *controller) copy(ctx context.Context, from, to string) error {
-	if _, err := os.Stat(filepath.Join(c.dir(), to)); err == nil {
-		return nil // it was copied before a crash
-	}
-	source, err := c.plane(from)
-	if err != nil {
-		return fmt.Errorf("copy the control plane %s: %w", from, err)
-	}
-	release, err := source.hold(ctx)
-	if err != nil {
-		return fmt.Errorf("copy the control plane %s: %w", from, err)
-	}
-	defer release()
-	target := filepath.Join(c.dir(), copyPrefix+to)
-	if err := errors.Join(os.RemoveAll(target), os.MkdirAll(target, 0o700)); err != nil {
-		return err
-	}
-	if err := datadir.CopyEntries(ctx, source.dir(), target, copied); err != nil {
-		return fmt.Errorf("copy the control plane %s: %w", from, err)
-	}
-	if err := syncTree(target); err != nil {
-		return fmt.Errorf("copy the control plane %s: %w", from, err)
-	}
-	return datadir.Rename(target, filepath.Join(c.dir(), to))
-}
-
-// syncTree has all files below the directory on the disk.
-func syncTree(dir string) error {
-	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() {
-			return datadir.SyncDir(path)
-		}
-		file, err := os.OpenFile(path, os.O_RDWR, 0)
-		if err != nil {
-			return err
-		}
-		return errors.Join(datadir.Sync(file), file.Close())
-	})
 }

@@ -6,5 +6,6 @@
 // Its open watches are parked meanwhile: they have had every event up to the revision at which
 // it went to sleep, and continue after that revision.
 //
-// It is built on package controlplane and knows nothing below it.
+// It is built on package controlplane. What is made of closed files, backups and restores, comes
+// from internal/appliance/parts.
 package planes

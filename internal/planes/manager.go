@@ -5,12 +5,12 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/workqueue"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
@@ -24,6 +24,9 @@ const startsAtOnce = 2
 // failureMemory is how long requests to a control plane that does not start get its error
 // before the next one tries again.
 const failureMemory = 5 * time.Second
+
+// maxRetry is the longest time until a ControlPlane that cannot be made or removed is tried again.
+const maxRetry = 10 * time.Second
 
 // Config configures a [Manager].
 type Config struct {
@@ -46,16 +49,17 @@ type Manager struct {
 
 	mu      sync.Mutex
 	planes  map[string]*plane
-	running context.Context // of the controller; nil before and after it
-	awake   int             // control planes in memory
-	freed   chan struct{}   // closed when awake falls, or a request ends
+	running context.Context   // of the controller; nil before and after it
+	objects dynamic.Interface // of the host, set before running
+	awake   int               // control planes in memory
+	freed   chan struct{}     // closed when awake falls, or a request ends
 }
 
 // New returns a manager. It does nothing before its host runs.
 func New(config Config) *Manager {
 	m := &Manager{
 		config: config, starts: make(chan struct{}, startsAtOnce), planes: map[string]*plane{}, freed: make(chan struct{}),
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](10*time.Millisecond, maxRetry)),
 	}
 	m.administrators = newAdministrators(m)
 	return m
@@ -63,7 +67,7 @@ func New(config Config) *Manager {
 
 // Extend adds to the options of the host what serves and runs the control planes.
 func (m *Manager) Extend(o *controlplane.Options) {
-	o.Resources = append(o.Resources, resource())
+	o.Resources = append(o.Resources, kind(m.config.Host))
 	o.Admission = append(o.Admission, controlplane.Admission{Name: "planes", Operations: []admission.Operation{admission.Create}, Mutate: addFinalizer})
 	o.Controllers = append(o.Controllers, controlplane.Controller{Name: "planes", Run: m.run})
 	inner := o.Middleware
@@ -83,9 +87,6 @@ func URL(server, plane string) string {
 	}
 	return strings.TrimSuffix(server, "/") + prefix + plane
 }
-
-// Dir returns the data directory of a control plane of the server with the data directory.
-func Dir(dataDir, plane string) string { return filepath.Join(dataDir, "planes", plane) }
 
 // dir has a directory for each control plane.
 func (m *Manager) dir() string { return Dir(m.config.Host.DataDir, "") }
@@ -199,6 +200,9 @@ func (m *Manager) scan(ctx context.Context, remove func(ctx context.Context, nam
 			spec := p.currentSpec()
 			if after := durationOf(spec.SleepAfter, m.config.Host.Planes.SleepAfter.Duration); idle && time.Since(used) >= after {
 				m.begin(func(ctx context.Context) { p.sleep(ctx, after) })
+			}
+			if due := p.dueBackup(); !due.IsZero() && time.Now().After(due) {
+				m.begin(p.backupAsleep)
 			}
 			if life := durationOf(spec.Lifetime, 0); life > 0 && time.Since(p.used()) >= life {
 				if err := remove(ctx, p.name); err != nil {

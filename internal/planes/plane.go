@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apiserver/pkg/authentication/authenticator"
-
 	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
@@ -51,7 +49,13 @@ type plane struct {
 	watches  map[*watcher]struct{}
 	serving  sync.WaitGroup // watches in the handler
 	media    map[string]string
-	size     int64
+
+	// When it last went to sleep: the stored objects, and the room of its directory in bytes.
+	objects, size int64
+	backupDue     time.Time // while it sleeps; zero for never
+	journal       string    // the name of its journal
+	filled        bool      // its directory was filled from another one
+	definitions   string    // a hash of those that were applied
 }
 
 func newPlane(m *Manager, name string) *plane {
@@ -139,121 +143,20 @@ func (p *plane) idleSince() (time.Time, bool) {
 	return p.lastUsed, p.state == awake && p.requests == 0
 }
 
+// dueBackup returns when the backup of a control plane that sleeps is due; zero for never.
+func (p *plane) dueBackup() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state != asleep {
+		return time.Time{}
+	}
+	return p.backupDue
+}
+
 func (p *plane) currentSpec() Spec {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.spec
-}
-
-// wake starts the control plane, whose state is waking.
-func (p *plane) wake(ctx context.Context) {
-	server, err := p.start(ctx)
-	if err != nil {
-		p.serving.Wait() // watches that it had begun to serve
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err != nil {
-		p.manager.config.Log.Warn("a control plane does not start", "plane", p.name, "error", err)
-		p.failure, p.failedAt = err, time.Now()
-		p.set(asleep)
-		return
-	}
-	p.failure, p.server, p.lastUsed, p.made, p.revision = nil, server, time.Now(), true, ""
-	p.set(awake)
-	p.manager.begin(func(context.Context) { p.follow(server) })
-}
-
-// start takes room and starts a server.
-func (p *plane) start(ctx context.Context) (*controlplane.ControlPlane, error) {
-	if err := p.manager.takeRoom(ctx); err != nil {
-		return nil, err
-	}
-	select {
-	case p.manager.starts <- struct{}{}:
-	case <-ctx.Done():
-		p.manager.giveRoom()
-		return nil, context.Cause(ctx)
-	}
-	defer func() { <-p.manager.starts }()
-	server, err := p.launch(ctx)
-	if err != nil {
-		p.manager.giveRoom()
-	}
-	return server, err
-}
-
-// launch starts a server in the directory.
-func (p *plane) launch(ctx context.Context) (*controlplane.ControlPlane, error) {
-	p.mu.Lock()
-	made, spec := p.made, p.spec
-	p.mu.Unlock()
-	_, err := os.Stat(filepath.Join(p.dir(), "pki"))
-	copied := spec.From.ControlPlane != "" && errors.Is(err, fs.ErrNotExist) // and never started
-	if _, err := os.Stat(p.dir()); errors.Is(err, fs.ErrNotExist) && made {
-		return nil, fmt.Errorf("its directory %s is missing: put it back, or delete the ControlPlane", p.dir())
-	}
-	server, err := controlplane.New(controlplane.Options{
-		Dir: p.dir(), Config: configuration(p.manager.config.Host, spec), NewIdentity: copied, Log: warningsOf(p.manager.config.Log, p.name),
-		Middleware: func(next http.Handler) http.Handler {
-			p.mu.Lock()
-			p.handler = next
-			p.mu.Unlock()
-			return next
-		},
-		RequestAuthenticators: []authenticator.Request{p.manager.administrators.of(p.name)},
-		WhileServing:          p.whileServing,
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := server.Start(ctx); err != nil {
-		return nil, err
-	}
-	return server, nil
-}
-
-// follow records the failure of a server that ends by itself.
-func (p *plane) follow(server *controlplane.ControlPlane) {
-	<-server.Done()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.state != awake || p.server != server {
-		return // it was stopped
-	}
-	p.server, p.handler, p.revision = nil, nil, ""
-	p.set(falling) // until its watches have ended
-	p.mu.Unlock()
-	p.serving.Wait()
-	p.manager.giveRoom()
-	p.mu.Lock()
-	p.failure, p.failedAt = fmt.Errorf("it ended: %w", server.Err()), time.Now()
-	p.set(asleep)
-}
-
-// whileServing continues the parked watches before the first write, and checks at the end that
-// nothing was written since the watches were found up to date.
-func (p *plane) whileServing(ctx context.Context, ready func()) error {
-	p.resume(ctx)
-	ready()
-	<-ctx.Done()
-	p.mu.Lock()
-	server, revision := p.server, p.revision
-	p.mu.Unlock()
-	if server == nil || revision == "" {
-		return nil
-	}
-	current := ""
-	client, err := newRevisions(server)
-	if err == nil {
-		current, err = client.current(context.WithoutCancel(ctx))
-	}
-	if err != nil || current != revision {
-		p.mu.Lock()
-		p.revision = "" // the watches end, and their clients ask again
-		p.mu.Unlock()
-	}
-	return nil
 }
 
 // sleep stops the control plane if it has been idle for the time. It reports whether it has.
@@ -303,14 +206,18 @@ func (p *plane) shut() {
 
 // halt stops the server. p.mu is held, and released.
 func (p *plane) halt() {
-	server := p.server
+	server, objects, backup := p.server, p.objects, p.spec.Backup
 	p.set(falling)
 	p.mu.Unlock()
+	if n, err := server.Objects(context.Background()); err == nil { // else the last number
+		objects = n
+	}
 	err := server.Stop(context.Background())
 	p.serving.Wait()                     // the watches are parked, or have ended
 	size, _ := datadir.TreeSize(p.dir()) // for people: what could be counted
+	due := p.nextBackup(backup)
 	p.mu.Lock()
-	p.server, p.handler, p.size = nil, nil, size
+	p.server, p.handler, p.objects, p.size, p.backupDue = nil, nil, objects, size, due
 	if p.revision == "" {
 		for x := range p.watches {
 			x.cancel()
@@ -338,13 +245,9 @@ func (p *plane) hold(ctx context.Context) (release func(), err error) {
 			p.halt()
 			continue
 		case asleep:
-			p.set(waking)
+			release := p.holdLocked()
 			p.mu.Unlock()
-			return func() {
-				p.mu.Lock()
-				defer p.mu.Unlock()
-				p.set(asleep)
-			}, nil
+			return release, nil
 		}
 		changed := p.changed
 		p.mu.Unlock()
@@ -356,10 +259,27 @@ func (p *plane) hold(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// remove ends the control plane for good and removes its directory.
-func (p *plane) remove(ctx context.Context) error {
-	if _, err := p.hold(ctx); err != nil && !errors.Is(err, errNotFound) {
+// holdLocked is hold of one that is asleep. p.mu is held.
+func (p *plane) holdLocked() (release func()) {
+	p.set(waking)
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.set(asleep)
+	}
+}
+
+// remove ends the control plane for good and removes its directory, after last has returned nil.
+func (p *plane) remove(ctx context.Context, last func() error) error {
+	release, err := p.hold(ctx)
+	if err != nil && !errors.Is(err, errNotFound) { // else the removal has begun before
 		return fmt.Errorf("remove the control plane: %w", err)
+	}
+	if err := last(); err != nil {
+		if release != nil {
+			release()
+		}
+		return err
 	}
 	p.mu.Lock()
 	p.set(gone)

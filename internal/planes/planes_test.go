@@ -34,7 +34,7 @@ type testHost struct {
 }
 
 // newHost starts a host whose control planes sleep only when a test says so.
-func newHost(t *testing.T) *testHost {
+func newHost(t *testing.T, changes ...func(*config.ServerConfiguration)) *testHost {
 	t.Helper()
 	dir := t.TempDir()
 	cfg := config.Default()
@@ -44,6 +44,12 @@ func newHost(t *testing.T) *testHost {
 	var host *controlplane.ControlPlane
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	cfg.DataDir = dir
+	for _, change := range changes {
+		change(cfg)
+	}
+	if err := cfg.Complete(); err != nil { // as the command does
+		t.Fatal(err)
+	}
 	manager := New(Config{Host: cfg, Log: log, URL: func() string { return host.URL() }})
 	options := controlplane.Options{Config: cfg, Listen: true, Log: log}
 	manager.Extend(&options)
@@ -81,12 +87,24 @@ func (h *testHost) create(t *testing.T, name string, spec map[string]any) kubern
 }
 
 func (h *testHost) tryCreate(ctx context.Context, name string, spec map[string]any) error {
+	_, err := h.objects.Create(ctx, newObject(name, spec), metav1.CreateOptions{})
+	return err
+}
+
+func newObject(name string, spec map[string]any) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": Resource.GroupVersion().String(), "kind": "ControlPlane", "metadata": map[string]any{"name": name}}}
 	if spec != nil {
 		o.Object["spec"] = spec
 	}
-	_, err := h.objects.Create(ctx, o, metav1.CreateOptions{})
-	return err
+	return o
+}
+
+// eventually waits until the condition is satisfied.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	if err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) { return condition(), nil }); err != nil {
+		t.Fatalf("not in time: %s", what)
+	}
 }
 
 // client returns a client of the host's administrator for a control plane.

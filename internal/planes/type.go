@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 
@@ -32,15 +31,67 @@ type Spec struct {
 	SleepAfter string `json:"sleepAfter,omitempty" description:"how long it runs without requests, as 10s or 1h; the default is planes.sleepAfter of the server"`
 	// Lifetime is how long after its last use the ControlPlane is deleted; empty for never.
 	Lifetime string `json:"lifetime,omitempty" description:"how long after its last use it is deleted, as 10m or 7d; without it, never"`
+	// Quota bounds what it stores.
+	Quota Quota `json:"quota,omitzero" description:"bounds of what it stores"`
 	// From is what a new control plane begins with; empty for nothing.
-	From From `json:"from,omitzero" description:"what a new control plane begins with"`
+	From From `json:"from,omitzero" description:"what a new control plane begins with; it has authorities and keys of its own"`
+	// CRDs are applied before it is ready.
+	CRDs CRDs `json:"crds,omitzero" description:"where the CRDs come from that are applied before it is ready"`
+	// Backup is the schedule of its backups; none without it.
+	Backup Backup `json:"backup,omitzero" description:"its scheduled backups"`
+	// Journal records each change; nil for no journal.
+	Journal *Journal `json:"journal,omitempty" description:"its journal of each change; {} for one with the settings of the server"`
+	// Deletion is Delete or Archive.
+	Deletion string `json:"deletion,omitempty" description:"Delete (default), or Archive, which makes a last backup"`
 }
 
-// From names the origin of the objects of a new control plane.
-type From struct {
-	// ControlPlane is copied, without its authorities and keys of service accounts.
-	ControlPlane string `json:"controlPlane,omitempty" description:"the ControlPlane whose objects are copied; the copy has authorities and keys of its own"`
+// Quota bounds what a control plane stores. 0 is no bound but that of the host.
+type Quota struct {
+	// Bytes is the largest size of the database, at most that of the host.
+	Bytes string `json:"bytes,omitempty" description:"the largest size of its database, as 200Mi, up to planes.quotaBackend of the server"`
+	// Objects is the number of objects from which on none is made but by its own controllers.
+	Objects int64 `json:"objects,omitempty" description:"the number of stored objects, of which an empty control plane has about 180, from which on new ones are refused"`
 }
+
+// From names the origin of the objects of a new control plane: one of its fields.
+type From struct {
+	ControlPlane string `json:"controlPlane,omitempty" description:"the ControlPlane whose objects are copied"`
+	// Backup is a path below [BackupDir] of the host: a file, or a directory with backups.
+	Backup string `json:"backup,omitempty" description:"a backup below planes.backupDir of the server, or the directory whose newest one is taken, as acme"`
+	// Journal is a path below planes.journal of the host, and At a moment in it.
+	Journal string      `json:"journal,omitempty" description:"the directory of a journal below planes.journal of the server, as in status.journal"`
+	At      metav1.Time `json:"at,omitzero" description:"the moment of the journal; the newest state without it"`
+}
+
+// CRDs says where CRDs come from.
+type CRDs struct {
+	ConfigMaps   []ConfigMap `json:"configMaps,omitempty" description:"config maps of the server, with the label planes.kube-hyper-mini.io/crds=true, whose values are YAML or JSON"`
+	ControlPlane string      `json:"controlPlane,omitempty" description:"a ControlPlane whose CRDs are taken"`
+}
+
+// ConfigMap names a config map of the host.
+type ConfigMap struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// Backup is backup of the configuration, for one control plane.
+type Backup struct {
+	Schedule string `json:"schedule,omitempty" description:"when, as \"0 3 * * *\" in the local time of the server"`
+	Keep     int    `json:"keep,omitempty" description:"how many scheduled backups stay; the default is 7"`
+}
+
+// Journal is journal of the configuration, for one control plane.
+type Journal struct {
+	Interval  string `json:"interval,omitempty" description:"how long a change waits before it is recorded; the default is journal.interval of the server"`
+	Retention string `json:"retention,omitempty" description:"how far back a restore reaches; the default is journal.retention of the server"`
+}
+
+// Values of spec.deletion.
+const (
+	deletionDelete  = "Delete"
+	deletionArchive = "Archive"
+)
 
 // Phases of a ControlPlane.
 const (
@@ -57,27 +108,36 @@ type Status struct {
 	URL string `json:"url,omitempty" description:"the base URL of its API"`
 	// Made means that it has a directory with data.
 	Made bool `json:"made,omitempty" description:"it has a directory with data"`
-	// SizeBytes is the size of the directory when it last went to sleep.
-	SizeBytes int64 `json:"sizeBytes,omitempty" description:"the size of its directory when it last went to sleep"`
+	// Objects and SizeBytes are the stored objects and the room of the directory when it last
+	// went to sleep.
+	Objects   int64 `json:"objects,omitempty" description:"the number of stored objects when it last went to sleep"`
+	SizeBytes int64 `json:"sizeBytes,omitempty" description:"the room that its directory took when it last went to sleep"`
 	// LastUsed is the time of the last request before the status was written.
 	LastUsed metav1.Time `json:"lastUsed,omitzero" description:"the time of the last request before this status was written"`
+	// Journal is the directory of its journal below planes.journal of the host.
+	Journal string `json:"journal,omitempty" description:"the directory of its journal below planes.journal of the server"`
+	// CRDs is a hash of those that spec.crds has named at the last start.
+	CRDs string `json:"crds,omitempty" description:"a hash of the CRDs that spec.crds has named at the last start"`
 	// Message says why it has failed.
 	Message string `json:"message,omitempty" description:"why it has failed"`
+	// Conditions has Ready: a request is answered, after a start if it sleeps.
+	Conditions []metav1.Condition `json:"conditions,omitempty" patchMergeKey:"type" description:"Ready: requests are answered, after a start if it sleeps"`
 }
 
 // object is a ControlPlane.
 type object = controlplane.Object[Spec, Status]
 
-// resource describes the type.
-func resource() controlplane.Resource {
+// kind describes the type for a host.
+func kind(host *config.ServerConfiguration) controlplane.Resource {
 	return controlplane.Kind[Spec, Status]{
 		Group: Resource.Group, Version: Resource.Version, Kind: "ControlPlane", ClusterScoped: true,
 		ShortNames: []string{"cp"},
 		Validate: func(_ context.Context, o, old *object) field.ErrorList {
-			return validate(o, old)
+			return validate(host, o, old)
 		},
 		Columns: []controlplane.KindColumn[Spec, Status]{
 			{Name: "Phase", Type: "string", Value: func(o *object) any { return o.Status.Phase }},
+			{Name: "Objects", Type: "integer", Value: func(o *object) any { return o.Status.Objects }},
 			{Name: "Size", Type: "string", Value: func(o *object) any { return datadir.Size(o.Status.SizeBytes) }},
 			{Name: "Last used", Type: "string", Value: func(o *object) any {
 				if o.Status.LastUsed.IsZero() {
@@ -88,38 +148,6 @@ func resource() controlplane.Resource {
 			{Name: "URL", Type: "string", Wide: true, Value: func(o *object) any { return o.Status.URL }},
 		},
 	}.Resource()
-}
-
-// validate returns what is wrong with an object. old is nil at a creation.
-func validate(o, old *object) field.ErrorList {
-	var errs field.ErrorList
-	if old == nil {
-		for _, message := range validation.IsDNS1123Label(o.Name) {
-			errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), o.Name, message+"; it is part of the URL"))
-		}
-	}
-	spec := field.NewPath("spec")
-	profiles := []string{config.ProfileGeneric, config.ProfileKubernetes}
-	if o.Spec.Profile != "" && !slices.Contains(profiles, o.Spec.Profile) {
-		errs = append(errs, field.NotSupported(spec.Child("profile"), o.Spec.Profile, profiles))
-	}
-	for name, text := range map[string]string{"sleepAfter": o.Spec.SleepAfter, "lifetime": o.Spec.Lifetime} {
-		if text == "" {
-			continue
-		}
-		if d, err := config.ParseDuration(text); err != nil {
-			errs = append(errs, field.Invalid(spec.Child(name), text, err.Error()))
-		} else if d < time.Second {
-			errs = append(errs, field.Invalid(spec.Child(name), text, "at least 1s"))
-		}
-	}
-	if from := o.Spec.From.ControlPlane; from != "" && len(validation.IsDNS1123Label(from)) > 0 {
-		errs = append(errs, field.Invalid(spec.Child("from", "controlPlane"), from, "is not the name of a ControlPlane"))
-	}
-	if old != nil && old.Spec.From != o.Spec.From {
-		errs = append(errs, field.Forbidden(spec.Child("from"), "is for new control planes: make another one"))
-	}
-	return errs
 }
 
 // durationOf returns the duration of a valid text, and otherwise, if it is empty.
@@ -136,19 +164,4 @@ func addFinalizer(_ context.Context, attributes admission.Attributes) error {
 		o.Finalizers = append(o.Finalizers, finalizer)
 	}
 	return nil
-}
-
-// configuration returns that of a control plane of the host.
-func configuration(host *config.ServerConfiguration, spec Spec) *config.ServerConfiguration {
-	cfg := config.Default()
-	cfg.APIServer.FeatureGates, cfg.Limits = host.APIServer.FeatureGates, host.Limits
-	cfg.APIServer.Authentication.MaxTokenExpiration = host.APIServer.Authentication.MaxTokenExpiration
-	// References to Services reach what those of the host reach. The address is not listened on:
-	// a server on loopback only may call others on loopback.
-	cfg.ServiceEndpointPolicy, cfg.Serving.BindAddress = host.ServiceEndpointPolicy, host.Serving.BindAddress
-	cfg.Etcd.Embedded.QuotaBackend = host.Planes.QuotaBackend
-	if spec.Profile != "" {
-		cfg.APIs.Profile = spec.Profile
-	}
-	return cfg
 }

@@ -1,8 +1,11 @@
 package planes
 
 import (
+	"strings"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
@@ -15,7 +18,7 @@ func TestConfiguration(t *testing.T) {
 	host.ServiceEndpointPolicy.DeniedNetworks = []string{"10.0.0.0/8"}
 	host.Limits.WatchesPerUser = 7
 	host.APIServer.Authentication.MaxTokenExpiration = config.Duration{Duration: time.Hour}
-	got := configuration(host, Spec{Profile: config.ProfileKubernetes})
+	got := configuration(host, "acme", "acme-1", Spec{Profile: config.ProfileKubernetes})
 	if got.Serving.OnLoopbackOnly() {
 		t.Error("it may call servers on loopback, which its host may not")
 	}
@@ -27,5 +30,50 @@ func TestConfiguration(t *testing.T) {
 	}
 	if got.APIs.Profile != config.ProfileKubernetes || got.Etcd.Embedded.QuotaBackend != host.Planes.QuotaBackend {
 		t.Errorf("profile %s, quota %v", got.APIs.Profile, got.Etcd.Embedded.QuotaBackend)
+	}
+}
+
+// TestValidate: what a host cannot do is refused, and no path leads out of its directories.
+func TestValidate(t *testing.T) {
+	host := config.Default()
+	for want, spec := range map[string]Spec{
+		"spec.profile":            {Profile: "all"},
+		"spec.deletion":           {Deletion: "Keep"},
+		"spec.sleepAfter":         {SleepAfter: "1ms"},
+		"spec.lifetime":           {Lifetime: "soon"},
+		"spec.quota.bytes":        {Quota: Quota{Bytes: "1Mi"}},
+		"is not a quantity":       {Quota: Quota{Bytes: "8Gb"}},
+		"spec.quota.objects":      {Quota: Quota{Objects: -1}},
+		"exclude each other":      {From: From{ControlPlane: "a", Backup: "b"}},
+		"spec.from.controlPlane":  {From: From{ControlPlane: "../a"}},
+		"spec.from.backup":        {From: From{Backup: "../../etc/passwd"}},
+		"planes.journal":          {From: From{Journal: "acme"}},
+		"spec.from.at":            {From: From{ControlPlane: "a", At: metav1.Now()}},
+		"spec.crds.configMaps[0]": {CRDs: CRDs{ConfigMaps: []ConfigMap{{Namespace: "a/b", Name: "c"}}}},
+		"spec.crds.controlPlane":  {CRDs: CRDs{ControlPlane: "A"}},
+		"spec.backup.schedule":    {Backup: Backup{Schedule: "daily"}},
+		"never fires":             {Backup: Backup{Schedule: "0 0 30 2 *"}},
+		"spec.backup.keep":        {Backup: Backup{Keep: -1}},
+		"spec.journal: Forbidden": {Journal: &Journal{}},
+		"spec.journal.interval":   {Journal: &Journal{Interval: "1ms"}},
+	} {
+		o := &object{Spec: spec}
+		o.Name = "acme"
+		if err := validate(host, o, nil).ToAggregate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %s", spec, err, want)
+		}
+	}
+	valid := &object{Spec: Spec{Deletion: deletionArchive, Quota: Quota{Bytes: "64Mi", Objects: 10}, Backup: Backup{Schedule: "@daily"}, From: From{Backup: "acme/archive-1.tar.gz"}}}
+	valid.Name = "acme"
+	if errs := validate(host, valid, nil); len(errs) > 0 {
+		t.Error(errs)
+	}
+	for path, below := range map[string]bool{
+		"acme": true, "acme/x.tar.gz": true, "": false, ".": false, "..": false, "/etc": false, "a/../../b": false, "a/..": false, "a//b": false,
+		"a\\..\\b": false, "C:x": false, "s3://x": false, "a?x": false, "a%2e": false, "...": false,
+	} {
+		if isBelow(path) != below {
+			t.Errorf("%q is below: %t", path, !below)
+		}
 	}
 }

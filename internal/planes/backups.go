@@ -1,0 +1,105 @@
+package planes
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+)
+
+// backupRetry is the time until a failed backup is tried again.
+const backupRetry = 10 * time.Minute
+
+// nextBackup returns when the backup of a control plane that sleeps is due: at the first time of
+// the schedule after its data was last in use, unless there is a backup since. Zero means never.
+// While it is awake, its own server makes the backups.
+func (p *plane) nextBackup(of Backup) time.Time {
+	schedule, err := cron.ParseStandard(of.Schedule)
+	if err != nil { // there is none
+		return time.Time{}
+	}
+	closed, err := os.Stat(filepath.Join(p.dir(), "etcd")) // its entries change when it starts and stops
+	if err != nil {
+		return time.Time{} // it has no data yet
+	}
+	if _, last, err := backup.Latest(BackupDir(p.manager.config.Host, p.name), backup.ReasonScheduled); err == nil && !last.Before(closed.ModTime().Truncate(time.Second)) {
+		return time.Time{}
+	}
+	return schedule.Next(closed.ModTime())
+}
+
+// backupAsleep makes the scheduled backup of a control plane that sleeps.
+func (p *plane) backupAsleep(ctx context.Context) {
+	select {
+	case p.manager.starts <- struct{}{}: // it takes a processor, as a start
+	case <-ctx.Done():
+		return
+	}
+	defer func() { <-p.manager.starts }()
+	p.mu.Lock()
+	if p.state != asleep || p.backupDue.IsZero() {
+		p.mu.Unlock()
+		return
+	}
+	spec := p.spec
+	release := p.holdLocked()
+	p.mu.Unlock()
+	defer release()
+	_, err := p.save(ctx, backup.ReasonScheduled)
+	if err == nil {
+		_, err = backup.Prune(BackupDir(p.manager.config.Host, p.name), backup.ReasonScheduled, cmp.Or(spec.Backup.Keep, 7), time.Time{})
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.backupDue = time.Time{}
+	if err != nil && ctx.Err() == nil {
+		p.manager.config.Log.Warn("the scheduled backup of a control plane failed; it is tried again", "plane", p.name, "error", err)
+		p.backupDue = time.Now().Add(backupRetry)
+	}
+}
+
+// save makes a backup of the control plane, which the caller holds, and returns its file name.
+func (p *plane) save(ctx context.Context, reason string) (string, error) {
+	host := p.manager.config.Host
+	cfg := configuration(host, p.name, p.journal, p.currentSpec())
+	if err := cfg.Complete(); err != nil {
+		return "", err
+	}
+	produce := func(ctx context.Context, w io.Writer) error {
+		return parts.SaveBackup(ctx, cfg, warningsOf(p.manager.config.Log, p.name), w, backup.Options{Reason: reason})
+	}
+	file, err := backup.SaveDated(ctx, cfg.Backup.Dir, reason, backup.Encryption{Recipients: host.Backup.EncryptTo}, produce)
+	return filepath.Base(file), err
+}
+
+// archive makes the last backup of a ControlPlane that is being deleted, whose control plane the
+// caller holds, and names it in the object.
+func (c *controller) archive(ctx context.Context, o *object, p *plane) error {
+	if _, err := os.Stat(p.dir()); errors.Is(err, fs.ErrNotExist) {
+		return nil // it has no data, or was archived before
+	}
+	file, err := p.save(ctx, backup.ReasonArchive)
+	if err != nil {
+		return fmt.Errorf("archive the control plane: %w; to delete it without a backup, set spec.deletion to Delete", err)
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{archiveAnnotation: path.Join(o.Name, file)}}})
+	if err != nil {
+		return err
+	}
+	_, err = c.client.Patch(ctx, o.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}

@@ -1,0 +1,59 @@
+package planes
+
+import (
+	"cmp"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"kube-hyper-mini.io/kube-hyper-mini/config"
+)
+
+// configuration returns that of a control plane of the host, with the directory of its journal.
+func configuration(host *config.ServerConfiguration, name, journal string, spec Spec) *config.ServerConfiguration {
+	cfg := config.Default()
+	cfg.DataDir = Dir(host.DataDir, name)
+	cfg.APIServer.FeatureGates, cfg.Limits = host.APIServer.FeatureGates, host.Limits
+	cfg.APIServer.Authentication.MaxTokenExpiration = host.APIServer.Authentication.MaxTokenExpiration
+	// References to Services reach what those of the host reach. The address is not listened on:
+	// a server on loopback only may call others on loopback.
+	cfg.ServiceEndpointPolicy, cfg.Serving.BindAddress = host.ServiceEndpointPolicy, host.Serving.BindAddress
+	cfg.Etcd.Embedded.QuotaBackend = host.Planes.QuotaBackend
+	if bytes, err := resource.ParseQuantity(spec.Quota.Bytes); err == nil && bytes.Cmp(host.Planes.QuotaBackend) < 0 {
+		cfg.Etcd.Embedded.QuotaBackend = bytes
+	}
+	cfg.APIs.Profile = cmp.Or(spec.Profile, cfg.APIs.Profile)
+	cfg.Backup.Dir, cfg.Backup.EncryptTo = BackupDir(host, name), host.Backup.EncryptTo
+	cfg.Backup.Schedule, cfg.Backup.Keep = spec.Backup.Schedule, cmp.Or(spec.Backup.Keep, cfg.Backup.Keep)
+	if spec.Journal != nil && host.Planes.Journal != "" {
+		cfg.Journal = host.Journal
+		cfg.Journal.Destination, cfg.Journal.TakeOver, cfg.Journal.RestoreIfEmpty = journalLocation(host, journal), "", false
+		cfg.Journal.Interval.Duration = durationOf(spec.Journal.Interval, host.Journal.Interval.Duration)
+		cfg.Journal.Retention.Duration = durationOf(spec.Journal.Retention, host.Journal.Retention.Duration)
+		if !strings.Contains(host.Planes.Journal, "://") {
+			cfg.Journal.Endpoint, cfg.Journal.Region, cfg.Journal.CredentialsFile = "", "", ""
+		}
+	}
+	return cfg
+}
+
+// Dir returns the data directory of a control plane of the server with the data directory.
+func Dir(dataDir, plane string) string { return filepath.Join(dataDir, "planes", plane) }
+
+// BackupDir returns the directory with the backups of a control plane of the host.
+func BackupDir(host *config.ServerConfiguration, plane string) string {
+	return filepath.Join(cmp.Or(host.Planes.BackupDir, filepath.Join(host.Backup.Dir, "planes")), plane)
+}
+
+// journalLocation returns the location of a journal below planes.journal.
+func journalLocation(host *config.ServerConfiguration, name string) string {
+	if strings.Contains(host.Planes.Journal, "://") {
+		return strings.TrimSuffix(host.Planes.Journal, "/") + "/" + name
+	}
+	return filepath.Join(host.Planes.Journal, name)
+}
+
+// journalName returns the directory of the journal of a ControlPlane: its own, also if there
+// was another one with its name.
+func journalName(o *object) string { return o.Name + "-" + strings.SplitN(string(o.UID), "-", 2)[0] }

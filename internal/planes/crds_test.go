@@ -1,0 +1,78 @@
+package planes
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// crdOf returns a CRD as YAML.
+func crdOf(plural string) string {
+	return `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: ` + plural + `.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: ` + plural + `, kind: K` + plural + `}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+`
+}
+
+// TestCRDs: a control plane has the CRDs of a config map with the label at its first start, those
+// that were added at a later one, and those of another control plane.
+func TestCRDs(t *testing.T) {
+	h := newHost(t)
+	host, err := kubernetes.NewForConfig(h.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps := host.CoreV1().ConfigMaps("default")
+	source := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "crds"}, Data: map[string]string{"a.yaml": "---\n" + crdOf("gadgets") + "---\n" + crdOf("widgets")}}
+	if source, err = maps.Create(t.Context(), source, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	from := map[string]any{"crds": map[string]any{"configMaps": []any{map[string]any{"namespace": "default", "name": "crds"}}}}
+	client := h.create(t, "acme", from)
+	if _, err := client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err == nil || !strings.Contains(err.Error(), definitionsLabel) {
+		t.Fatalf("a config map without the label is read: %v", err)
+	}
+	source.Labels = map[string]string{definitionsLabel: "true"}
+	if source, err = maps.Update(t.Context(), source, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the types are served", func() bool { return h.serves(t, "acme", "gadgets") && h.serves(t, "acme", "widgets") })
+	h.sleepNow(t, "acme")
+	source.Data["b.yaml"] = crdOf("gizmos")
+	if _, err = maps.Update(t.Context(), source, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if !h.serves(t, "acme", "gizmos") {
+		t.Error("a start does not apply what was added")
+	}
+	h.create(t, "other", map[string]any{"crds": map[string]any{"controlPlane": "acme"}})
+	if !h.serves(t, "other", "gadgets") || !h.serves(t, "other", "gizmos") {
+		t.Error("the types of the other control plane are not served")
+	}
+}
+
+// serves reports whether a control plane answers a list of a type of example.com.
+func (h *testHost) serves(t *testing.T, name, plural string) bool {
+	t.Helper()
+	config := rest.CopyConfig(h.config)
+	config.Host += prefix + name
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resource := crds.GroupVersion().WithResource(plural)
+	resource.Group = "example.com"
+	_, err = client.Resource(resource).Namespace("default").List(t.Context(), metav1.ListOptions{})
+	return err == nil
+}

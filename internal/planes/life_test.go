@@ -1,0 +1,207 @@
+package planes
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"kube-hyper-mini.io/kube-hyper-mini/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+)
+
+// hasMaps checks which of two config maps, and that a Secret, are in a control plane.
+func hasMaps(t *testing.T, client kubernetes.Interface, one, two bool) {
+	t.Helper()
+	for name, want := range map[string]bool{"one": one, "two": two} {
+		if _, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), name, metav1.GetOptions{}); want != (err == nil) || !want && !apierrors.IsNotFound(err) {
+			t.Errorf("the config map %s: %v", name, err)
+		}
+	}
+	secret, err := client.CoreV1().Secrets("default").Get(t.Context(), "secret", metav1.GetOptions{})
+	if err != nil || string(secret.Data["key"]) != "value" {
+		t.Errorf("the Secret has %s: %v", secret.Data["key"], err)
+	}
+}
+
+// addMap creates a config map, and with the first one a Secret.
+func addMap(t *testing.T, client kubernetes.Interface, name string) {
+	t.Helper()
+	if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap(name), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if name != "one" {
+		return
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "secret"}, StringData: map[string]string{"key": "value"}}
+	if _, err := client.CoreV1().Secrets("default").Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestArchive: the last backup of a deleted control plane begins another one, and the same one
+// when its object comes back. The new ones have authorities of their own.
+func TestArchive(t *testing.T) {
+	h := newHost(t)
+	client := h.create(t, "acme", map[string]any{"deletion": deletionArchive})
+	addMap(t, client, "one")
+	p, err := h.plane("acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority, err := os.ReadFile(filepath.Join(p.dir(), "pki", "client-ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch, err := h.objects.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=acme"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Stop()
+	if err := h.objects.Delete(t.Context(), "acme", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	archived := ""
+	for event := range watch.ResultChan() {
+		o, err := parse(event.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		archived = o.Annotations[archiveAnnotation]
+		if event.Type == "DELETED" {
+			break
+		}
+	}
+	if _, err := os.Stat(filepath.Join(BackupDir(h.Manager.config.Host, ""), archived)); err != nil || archived == "" {
+		t.Fatalf("the archive %q: %v", archived, err)
+	}
+	if _, err := os.Stat(p.dir()); err == nil {
+		t.Error("the directory stays")
+	}
+	hasMaps(t, h.create(t, "other", map[string]any{"from": map[string]any{"backup": "acme"}}), true, false)
+	back := newObject("acme", map[string]any{"deletion": deletionArchive})
+	back.SetAnnotations(map[string]string{archiveAnnotation: archived})
+	if _, err := h.objects.Create(t.Context(), back, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.await(t, "acme", func(o *object) bool { return o.Status.Made })
+	hasMaps(t, h.client(t, "acme"), true, false)
+	if now, err := os.ReadFile(filepath.Join(p.dir(), "pki", "client-ca.crt")); err != nil || string(now) == string(authority) {
+		t.Errorf("the authority is the former one: %v", err)
+	}
+}
+
+// TestFromJournal: a control plane begins with a moment of another one's journal.
+func TestFromJournal(t *testing.T) {
+	journals := t.TempDir()
+	h := newHost(t, func(c *config.ServerConfiguration) { c.Planes.Journal = journals })
+	client := h.create(t, "acme", map[string]any{"journal": map[string]any{"interval": "100ms"}})
+	addMap(t, client, "one")
+	moment := time.Now().Add(time.Second).Truncate(time.Second)
+	time.Sleep(time.Until(moment.Add(time.Second))) // moments are seconds
+	addMap(t, client, "two")
+	h.sleepNow(t, "acme") // which writes the journal to its end
+	journal := h.await(t, "acme", func(o *object) bool { return o.Status.Phase == phaseAsleep }).Status.Journal
+	if entries, err := os.ReadDir(filepath.Join(journals, journal)); err != nil || len(entries) == 0 || journal == "" {
+		t.Fatalf("the journal %q has %d entries: %v", journal, len(entries), err)
+	}
+	then := map[string]any{"journal": journal, "at": moment.UTC().Format(time.RFC3339)}
+	hasMaps(t, h.create(t, "then", map[string]any{"from": then}), true, false)
+	hasMaps(t, h.create(t, "now", map[string]any{"from": map[string]any{"journal": journal}}), true, true)
+}
+
+// TestMissingOrigin: a control plane whose backup is not there says so, and comes when it is.
+func TestMissingOrigin(t *testing.T) {
+	h := newHost(t)
+	if err := h.tryCreate(t.Context(), "acme", map[string]any{"from": map[string]any{"backup": "missing"}}); err != nil {
+		t.Fatal(err)
+	}
+	o := h.await(t, "acme", func(o *object) bool { return o.Status.Phase == phaseFailed })
+	if !strings.Contains(o.Status.Message, "put it there") || meta.IsStatusConditionTrue(o.Status.Conditions, "Ready") {
+		t.Errorf("status %+v", o.Status)
+	}
+	source := h.create(t, "source", map[string]any{"deletion": deletionArchive})
+	addMap(t, source, "one")
+	if err := h.objects.Delete(t.Context(), "source", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	dir := BackupDir(h.Manager.config.Host, "")
+	eventually(t, "it is archived", func() bool {
+		_, err := h.objects.Get(t.Context(), "source", metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+	if err := os.Rename(filepath.Join(dir, "source"), filepath.Join(dir, "missing")); err != nil {
+		t.Fatal(err)
+	}
+	o = h.await(t, "acme", func(o *object) bool { return o.Status.Made })
+	if o.Status.Message != "" || !meta.IsStatusConditionTrue(o.Status.Conditions, "Ready") {
+		t.Errorf("status %+v", o.Status)
+	}
+	hasMaps(t, h.client(t, "acme"), true, false)
+}
+
+// TestBackupAsleep: a control plane that has been in use since its last backup gets one backup
+// while it sleeps.
+func TestBackupAsleep(t *testing.T) {
+	h := newHost(t)
+	addMap(t, h.create(t, "acme", map[string]any{"backup": map[string]any{"schedule": "@every 1h"}}), "one")
+	h.sleepNow(t, "acme")
+	p, err := h.plane("acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if due := p.dueBackup(); due.Before(time.Now()) || due.After(time.Now().Add(time.Hour)) {
+		t.Fatalf("the backup is due at %s", due)
+	}
+	p.mu.Lock()
+	p.backupDue = time.Now()
+	p.mu.Unlock()
+	eventually(t, "the backup is made", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.backupDue.IsZero() && p.state == asleep
+	})
+	path, _, err := backup.Latest(BackupDir(h.Manager.config.Host, "acme"), backup.ReasonScheduled)
+	if err != nil || path == "" {
+		t.Fatalf("the backup %q: %v", path, err)
+	}
+	if next := p.nextBackup(p.currentSpec().Backup); !next.IsZero() {
+		t.Errorf("the next backup, of the same data, is due at %s", next)
+	}
+	hasMaps(t, h.create(t, "copy", map[string]any{"from": map[string]any{"backup": "acme/" + filepath.Base(path)}}), true, false)
+}
+
+// TestObjectQuota: creations beyond the number are refused, and possible after a deletion.
+func TestObjectQuota(t *testing.T) {
+	h := newHost(t)
+	client := h.create(t, "acme", nil)
+	addMap(t, client, "one")
+	h.sleepNow(t, "acme")
+	o := h.await(t, "acme", func(o *object) bool { return o.Status.Phase == phaseAsleep && o.Status.Objects > 0 })
+	patch := []byte(`{"spec":{"quota":{"objects":1,"bytes":"64Mi"}}}`)
+	if _, err := h.objects.Patch(t.Context(), "acme", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := h.plane("acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the quota is known", func() bool { return p.currentSpec().Quota.Objects == 1 })
+	hasMaps(t, client, true, false) // wakes it
+	_, err = client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("two"), metav1.CreateOptions{})
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "spec.quota.objects") {
+		t.Errorf("beyond the quota of %d objects: %v", o.Status.Objects, err)
+	}
+	p.mu.Lock()
+	p.spec.Quota.Objects = 1 << 20
+	p.mu.Unlock()
+	addMap(t, client, "two")
+}

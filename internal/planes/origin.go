@@ -1,0 +1,147 @@
+package planes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
+)
+
+// archiveAnnotation names the backup that was made when a ControlPlane was deleted. An object
+// that comes back with it, as by undelete, begins with that backup.
+const archiveAnnotation = "planes.kube-hyper-mini.io/archive"
+
+// origin returns what a ControlPlane begins with.
+func origin(o *object) From {
+	if archive := o.Annotations[archiveAnnotation]; archive != "" {
+		return From{Backup: archive}
+	}
+	return o.Spec.From
+}
+
+// isUnfilled reports whether the directory of a ControlPlane is yet to be filled.
+func isUnfilled(o *object) bool { return origin(o) != From{} && !o.Status.Made }
+
+// fillPrefix is that of directories that are being filled.
+const fillPrefix = ".copy-"
+
+// filled are the entries of a data directory that a new control plane takes. It makes
+// authorities and keys of service accounts of its own.
+var filled = []string{"version.json", "encryption", "etcd"}
+
+// fill makes the directory of a new control plane from its origin.
+func (c *controller) fill(ctx context.Context, o *object) (err error) {
+	dir, target := filepath.Join(c.dir(), o.Name), filepath.Join(c.dir(), fillPrefix+o.Name)
+	if _, err := os.Stat(dir); err == nil {
+		return nil // it was filled before a crash
+	}
+	if err := errors.Join(os.RemoveAll(target), os.MkdirAll(target, 0o700)); err != nil {
+		return err
+	}
+	from := origin(o)
+	if from.ControlPlane != "" {
+		err = c.copy(ctx, from.ControlPlane, target)
+	} else {
+		err = c.restore(ctx, from, target)
+	}
+	if err == nil {
+		err = syncTree(target)
+	}
+	if err == nil {
+		err = datadir.Rename(target, dir)
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(target))
+	}
+	return nil
+}
+
+// copy fills a directory from another control plane, which it puts to sleep first.
+func (c *controller) copy(ctx context.Context, from, target string) error {
+	source, err := c.plane(from)
+	if err != nil {
+		return fmt.Errorf("copy the control plane %s: %w", from, err)
+	}
+	release, err := source.hold(ctx)
+	if err != nil {
+		return fmt.Errorf("copy the control plane %s: %w", from, err)
+	}
+	defer release()
+	if err := datadir.CopyEntries(ctx, source.dir(), target, filled); err != nil {
+		return fmt.Errorf("copy the control plane %s: %w", from, err)
+	}
+	return nil
+}
+
+// restore fills a directory from a backup or a journal.
+func (m *Manager) restore(ctx context.Context, from From, target string) (err error) {
+	host := m.config.Host
+	source := journal.RestoreConfig{Key: backup.Key{IdentityFile: host.Planes.IdentityFile}, Target: journal.Target{At: from.At.Time}, Say: func(string, ...any) {}}
+	if from.Backup != "" {
+		if source.File, err = backupBelow(BackupDir(host, ""), from.Backup); err != nil {
+			return err
+		}
+	} else if source.Store, err = parts.JournalLocation(host, journalLocation(host, from.Journal)).Open(); err != nil {
+		return err
+	}
+	cfg := configuration(host, "", "", Spec{})
+	cfg.DataDir = target
+	_, err = parts.Restore(ctx, cfg, warningsOf(m.config.Log, filepath.Base(target)), source)
+	if errors.Is(err, backup.ErrEncrypted) {
+		return fmt.Errorf("the backup %s is encrypted: set planes.identityFile in the configuration of the server: %w", from.Backup+from.Journal, err)
+	}
+	if err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(target)
+	for _, entry := range entries {
+		if !slices.Contains(filled, entry.Name()) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(target, entry.Name())))
+		}
+	}
+	return err
+}
+
+// backupBelow returns the backup at a path below dir: the file, or the newest in the directory.
+func backupBelow(dir, name string) (string, error) {
+	if !isBelow(name) {
+		return "", fmt.Errorf("the backup %q is not below planes.backupDir", name)
+	}
+	path := filepath.Join(dir, name)
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		path, _, err = backup.Latest(path, backup.ReasonManual, backup.ReasonScheduled, backup.ReasonUpgrade, backup.ReasonArchive)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && path == "":
+		return "", fmt.Errorf("there is no backup %q below planes.backupDir, which is %s: put it there, or correct spec.from.backup of a new ControlPlane", name, dir)
+	case err != nil:
+		return "", fmt.Errorf("find the backup %q: %w", name, err)
+	}
+	return path, nil
+}
+
+// syncTree has all files below the directory on the disk.
+func syncTree(dir string) error {
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			return datadir.SyncDir(path)
+		}
+		file, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(datadir.Sync(file), file.Close())
+	})
+}
