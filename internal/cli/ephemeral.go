@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -33,40 +32,24 @@ func runEphemeral(cmd *cobra.Command, flags *configFlags) error {
 	if flags.dataDir == "" && flags.file == "" {
 		cfg.DataDir = "" // that of the variable has data that is kept
 	}
+	var temporaryDir *testplane.Directory
 	if cfg.DataDir == "" {
-		err = serveInTemporary(cmd, cfg, log)
-	} else {
-		err = controlplane.Run(cmd.Context(), controlplane.Options{Config: cfg, Ephemeral: true, Listen: true, OwnsProcess: true, Log: log}, nil)
+		if temporaryDir, err = testplane.NewDirectory(false); err != nil {
+			return err
+		}
+		cfg.DataDir = temporaryDir.Data()
+	}
+	err = controlplane.Run(cmd.Context(), controlplane.Options{Config: cfg, Ephemeral: true, Listen: true, OwnsProcess: true, Log: log}, nil)
+	if temporaryDir != nil {
+		closeErr := temporaryDir.Close(context.WithoutCancel(cmd.Context()))
+		if errors.Is(closeErr, temporary.ErrLeft) {
+			log.Warn(closeErr.Error())
+			closeErr = nil
+		}
+		err = errors.Join(err, closeErr)
 	}
 	if field := new(config.FieldError); errors.As(err, &field) {
 		return usageError(source.Locate(err))
 	}
 	return err
-}
-
-// serveInTemporary runs the server in a temporary directory.
-func serveInTemporary(cmd *cobra.Command, cfg *config.ServerConfiguration, log *slog.Logger) error {
-	server, err := testplane.NewServer(testplane.ServerOptions{Config: cfg, Logger: log})
-	if err != nil {
-		return err
-	}
-	started, err := server.Start(cmd.Context())
-	if err == nil {
-		err = <-started
-	}
-	if err == nil {
-		select {
-		case <-server.Done():
-		case <-cmd.Context().Done():
-		}
-	}
-	if server.ControlPlane != nil { // its error has precedence: a start that a signal has ended is no failure
-		err = server.Stop(context.WithoutCancel(cmd.Context()))
-	}
-	closeErr := server.Close(context.WithoutCancel(cmd.Context()))
-	if errors.Is(closeErr, temporary.ErrLeft) {
-		log.Warn(closeErr.Error())
-		closeErr = nil
-	}
-	return errors.Join(err, closeErr)
 }

@@ -28,8 +28,8 @@ func TestCommandNeedsTheGuard(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = write.Close() })
 	r := &runner{
-		RunOptions: RunOptions{ServerOptions: ServerOptions{Err: io.Discard}, Command: []string{"sleep", "1000"}, Grace: time.Minute},
-		server:     &Server{config: config.Default(), dir: temporary.Directory(t.TempDir()), guard: &Guard{pipe: write}},
+		RunOptions: RunOptions{Config: config.Default(), Err: io.Discard, Command: []string{"sleep", "1000"}, Grace: time.Minute},
+		dir:        &Directory{Directory: temporary.Directory(t.TempDir()), guard: &Guard{pipe: write}},
 	}
 	if r.path, err = FindCommand("sleep"); err != nil {
 		t.Fatal(err)

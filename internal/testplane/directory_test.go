@@ -63,7 +63,7 @@ func TestRemoveWithAHangingEtcd(t *testing.T) {
 					signals <- signal
 				}
 				var errs bytes.Buffer
-				r := &runner{RunOptions: RunOptions{ServerOptions: ServerOptions{Err: &errs}, Signals: signals}, server: &Server{dir: d}}
+				r := &runner{RunOptions: RunOptions{Err: &errs, Signals: signals}, dir: &Directory{Directory: d}}
 				began := time.Now()
 				if err := r.close(t.Context()); err != nil {
 					t.Error(err)

@@ -1,10 +1,12 @@
 package testplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"slices"
@@ -13,7 +15,11 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	"kube-hyper-mini.io/kube-hyper-mini/config"
+	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/temporary"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/manifests"
 )
 
@@ -25,7 +31,13 @@ const existingCluster = "USE_EXISTING_CLUSTER=true"
 
 // RunOptions configure a run.
 type RunOptions struct {
-	ServerOptions
+	// Config is changed: see [temporary.Configure]. Its data directory is a temporary one.
+	Config *config.ServerConfiguration
+	// Keep leaves the temporary directory where it is.
+	Keep bool
+	// Log is the file of the server's log; empty for one in the temporary directory, and
+	// "-" for Err.
+	Log string
 	// CRDs and Manifests are files and directories that are applied before the command
 	// starts. Of what is in CRDs, only CustomResourceDefinitions are applied.
 	CRDs, Manifests []string
@@ -38,16 +50,18 @@ type RunOptions struct {
 	Owner io.Reader
 	// Signals are passed on to the command. Without one, an interrupt, SIGTERM,
 	// SIGHUP or SIGQUIT ends the run.
-	Signals <-chan os.Signal
-	Out     io.Writer
+	Signals  <-chan os.Signal
+	Out, Err io.Writer
 }
 
 // runner is a Run under way.
 type runner struct {
 	RunOptions
-	server *Server
-	path   string // of the program
-	owner  <-chan struct{}
+	dir   *Directory
+	plane *controlplane.ControlPlane
+	log   *slog.Logger
+	path  string // of the program
+	owner <-chan struct{}
 }
 
 // Run starts a server, runs the command against it, and removes everything again. It
@@ -60,16 +74,16 @@ func Run(ctx context.Context, options RunOptions) (code int, err error) {
 			return 0, err // before anything is made
 		}
 	}
-	if r.server, err = NewServer(r.ServerOptions); err != nil {
+	if r.dir, err = NewDirectory(r.Keep); err != nil {
 		return 0, err
 	}
 	code, err = r.serve(ctx)
-	err = r.server.dir.Explain(err)
+	err = r.dir.Explain(err)
 	if closeErr := r.close(ctx); closeErr != nil {
 		err = errors.Join(err, closeErr)
 	}
 	if r.Keep {
-		_, keptErr := fmt.Fprintf(r.Err, "kept %s: kube-hyper-mini server --data-dir %s\n", r.server.dir, r.server.dir.Data())
+		_, keptErr := fmt.Fprintf(r.Err, "kept %s: kube-hyper-mini server --data-dir %s\n", r.dir.Directory, r.dir.Data())
 		err = errors.Join(err, keptErr)
 	}
 	return code, err
@@ -80,7 +94,7 @@ func (r *runner) close(ctx context.Context) error {
 	var err error
 	closing := &runner{RunOptions: RunOptions{Signals: r.Signals}} // the owner may have ended already
 	_ = closing.untilEnd(context.WithoutCancel(ctx), func(ctx context.Context) error {
-		err = r.server.Close(ctx)
+		err = r.dir.Close(ctx)
 		return nil
 	}) // the signal changes nothing else
 	if errors.Is(err, temporary.ErrLeft) {
@@ -103,21 +117,56 @@ func endOf(in io.Reader) <-chan struct{} {
 	return ended
 }
 
-// serve runs the server for as long as the command runs.
-func (r *runner) serve(ctx context.Context) (int, error) {
-	started, err := r.server.Start(ctx)
+// serve runs the server for as long as the command runs. Its writes do not wait for the disk.
+func (r *runner) serve(ctx context.Context) (code int, err error) {
+	datadir.DisableSync(string(r.dir.Directory))
+	temporary.Configure(r.Config)
+	r.Config.DataDir = r.dir.Data()
+	file, err := r.openLog()
 	if err != nil {
 		return 0, err
 	}
-	code := 0
-	if err = r.awaitReady(ctx, started); err == nil {
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if err := r.Config.Complete(); err != nil {
+		return 0, err
+	}
+	r.plane, err = controlplane.New(controlplane.Options{Config: r.Config, Listen: true, OwnsProcess: true, Log: r.log})
+	if err != nil {
+		return 0, err
+	}
+	if err = r.untilEnd(ctx, r.start); err == nil {
 		code, err = r.use(ctx)
 	}
 	var ended *serverEndedError
-	if stopErr := r.server.Stop(context.WithoutCancel(ctx)); !errors.As(err, &ended) {
+	if stopErr := r.plane.Stop(context.WithoutCancel(ctx)); !errors.As(err, &ended) {
 		err = errors.Join(err, stopErr)
 	}
 	return code, err
+}
+
+// start returns when the server is ready, or why it is not.
+func (r *runner) start(ctx context.Context) error {
+	if err := r.plane.Start(ctx); err != nil {
+		return &serverEndedError{"start the server", err}
+	}
+	return nil
+}
+
+// openLog opens the log of the server. The caller closes its file.
+func (r *runner) openLog() (file io.Closer, err error) {
+	opened, out := io.NopCloser(nil), r.Err
+	if r.Log != "-" {
+		file, err := os.OpenFile(cmp.Or(r.Log, r.dir.Log()), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("open the log: %w; name another file with --logs", err)
+		}
+		opened, out = file, file
+	}
+	logs := logging.Options{Format: r.Config.Logging.Format, Verbosity: r.Config.Logging.Verbosity}
+	if r.log, err = logging.Setup(out, logs); err != nil {
+		return nil, errors.Join(err, opened.Close())
+	}
+	return opened, nil
 }
 
 // SignalError means that a signal arrived before the command was started.
@@ -146,21 +195,6 @@ func ends(signal os.Signal) bool { return signal == os.Interrupt || signal == sy
 // endsRun reports whether a signal ends a run without a command.
 func endsRun(signal os.Signal) bool { return slices.Contains(ending, signal) }
 
-// awaitReady returns an error if the server has stopped, or is to stop.
-func (r *runner) awaitReady(ctx context.Context, started <-chan error) error {
-	return r.untilEnd(ctx, func(ctx context.Context) error {
-		select {
-		case err := <-started:
-			if err != nil {
-				return &serverEndedError{"start the server", err}
-			}
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	})
-}
-
 // use applies the manifests and runs the command.
 func (r *runner) use(ctx context.Context) (int, error) {
 	if err := r.untilEnd(ctx, r.apply); err != nil {
@@ -171,7 +205,7 @@ func (r *runner) use(ctx context.Context) (int, error) {
 	}
 	command, err := StartCommand(CommandOptions{
 		Path: r.path, Args: r.Command, Env: r.environment(), Grace: r.Grace,
-		Announce: func(group int) error { return r.server.guard.End(group, r.Grace) },
+		Announce: func(group int) error { return r.dir.guard.End(group, r.Grace) },
 	})
 	if err != nil {
 		return 0, err
@@ -182,7 +216,7 @@ func (r *runner) use(ctx context.Context) (int, error) {
 		_, sayErr := fmt.Fprintf(r.Err, "COMMAND did not end within %s of the signal, and was killed\n", r.Grace)
 		err = errors.Join(err, sayErr)
 	}
-	return command.Code(), errors.Join(err, r.server.guard.End(0, 0))
+	return command.Code(), errors.Join(err, r.dir.guard.End(0, 0))
 }
 
 // apply applies the CRDs and the manifests.
@@ -190,7 +224,7 @@ func (r *runner) apply(ctx context.Context) error {
 	if len(r.CRDs)+len(r.Manifests) == 0 {
 		return nil
 	}
-	applier, err := manifests.New(manifests.Config{Client: r.server.RESTConfig(), Log: r.server.log})
+	applier, err := manifests.New(manifests.Config{Client: r.plane.RESTConfig(), Log: r.log})
 	if err != nil {
 		return err
 	}
@@ -246,8 +280,8 @@ func (r *runner) awaitEnd(done <-chan struct{}) error {
 // earlier values of a variable: programs in Go would use the first one.
 func (r *runner) environment() []string {
 	cmd := &exec.Cmd{Env: append(os.Environ(),
-		clientcmd.RecommendedConfigPathEnvVar+"="+r.server.config.Kubeconfig.Path,
-		DataDirVariable+"="+r.server.dir.Data(),
+		clientcmd.RecommendedConfigPathEnvVar+"="+r.Config.Kubeconfig.Path,
+		DataDirVariable+"="+r.dir.Data(),
 		existingCluster)}
 	return cmd.Environ()
 }
@@ -266,15 +300,15 @@ func (r *runner) follow(command *Command) error {
 			}
 		case <-r.owner:
 			return nil
-		case <-r.server.Done():
-			return &serverEndedError{"the server ended, and COMMAND was ended with it", r.server.Err()}
+		case <-r.plane.Done():
+			return &serverEndedError{"the server ended, and COMMAND was ended with it", r.plane.Err()}
 		}
 	}
 }
 
 // wait prints where the server is and returns when the run is to end.
 func (r *runner) wait() error {
-	if _, err := fmt.Fprintln(r.Out, ExportLine(clientcmd.RecommendedConfigPathEnvVar, r.server.config.Kubeconfig.Path)); err != nil {
+	if _, err := fmt.Fprintln(r.Out, ExportLine(clientcmd.RecommendedConfigPathEnvVar, r.Config.Kubeconfig.Path)); err != nil {
 		return fmt.Errorf("print the kubeconfig's path: %w", err)
 	}
 	for {
@@ -285,8 +319,8 @@ func (r *runner) wait() error {
 			}
 		case <-r.owner:
 			return nil
-		case <-r.server.Done():
-			return &serverEndedError{"the server ended, and COMMAND was ended with it", r.server.Err()}
+		case <-r.plane.Done():
+			return &serverEndedError{"the server ended, and COMMAND was ended with it", r.plane.Err()}
 		}
 	}
 }

@@ -20,8 +20,8 @@ func TestCommandGetsOneKubeconfig(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/production")
 	t.Setenv("USE_EXISTING_CLUSTER", "false")
 	t.Setenv("KUBE_HYPER_MINI_DATA_DIR", "/production")
-	r := &runner{server: &Server{config: config.Default(), dir: "/tmp/plane"}}
-	r.server.config.Kubeconfig.Path = "/tmp/plane/kubeconfig"
+	r := &runner{RunOptions: RunOptions{Config: config.Default()}, dir: &Directory{Directory: "/tmp/plane"}}
+	r.Config.Kubeconfig.Path = "/tmp/plane/kubeconfig"
 	var got []string
 	for _, variable := range r.environment() {
 		if name, _, _ := strings.Cut(variable, "="); slices.Contains([]string{"KUBECONFIG", "USE_EXISTING_CLUSTER", DataDirVariable}, name) {
