@@ -21,15 +21,10 @@ const agePrefix = "age-encryption.org/v1\n"
 type Encryption struct {
 	// Recipients are age recipients, "age1...".
 	Recipients []string
-	// PassphraseFile has a passphrase in its first line.
-	PassphraseFile string
 }
 
 // recipients returns the age recipients; none for the zero Encryption.
 func (e Encryption) recipients() ([]age.Recipient, error) {
-	if len(e.Recipients) > 0 && e.PassphraseFile != "" {
-		return nil, errors.New("encrypt either to recipients or with a passphrase: age does not support both")
-	}
 	var recipients []age.Recipient
 	for _, text := range e.Recipients {
 		parsed, err := age.ParseRecipients(strings.NewReader(text))
@@ -37,17 +32,6 @@ func (e Encryption) recipients() ([]age.Recipient, error) {
 			return nil, fmt.Errorf("%q is not an age recipient (age1...): %w", text, err)
 		}
 		recipients = append(recipients, parsed...)
-	}
-	if e.PassphraseFile != "" {
-		passphrase, err := readPassphrase(e.PassphraseFile)
-		if err != nil {
-			return nil, err
-		}
-		recipient, err := age.NewScryptRecipient(passphrase)
-		if err != nil {
-			return nil, fmt.Errorf("use the passphrase: %w", err)
-		}
-		recipients = append(recipients, recipient)
 	}
 	return recipients, nil
 }
@@ -60,7 +44,7 @@ func (e Encryption) Validate() error {
 
 // Extension returns the extension of file names of backups.
 func (e Encryption) Extension() string {
-	if len(e.Recipients) == 0 && e.PassphraseFile == "" {
+	if len(e.Recipients) == 0 {
 		return ".tar.gz"
 	}
 	return ".tar.gz.age"
@@ -92,8 +76,6 @@ func (nopCloser) Close() error { return nil }
 type Key struct {
 	// IdentityFile has age identities, "AGE-SECRET-KEY-1...".
 	IdentityFile string
-	// PassphraseFile has a passphrase in its first line.
-	PassphraseFile string
 }
 
 // Decrypt returns the decrypted backup in r, which may also be unencrypted. Without a
@@ -109,8 +91,7 @@ func (k Key) Decrypt(r io.Reader) (io.Reader, error) {
 		return nil, err
 	}
 	if len(identities) == 0 {
-		return nil, fmt.Errorf("%w: give the age identity file with --identity or the passphrase with --passphrase-file",
-			ErrEncrypted)
+		return nil, fmt.Errorf("%w: give the age identity file with --identity; `age -d` decrypts with a passphrase", ErrEncrypted)
 	}
 	opened, err := age.Decrypt(buffered, identities...)
 	if err != nil {
@@ -120,40 +101,16 @@ func (k Key) Decrypt(r io.Reader) (io.Reader, error) {
 }
 
 func (k Key) identities() ([]age.Identity, error) {
-	var identities []age.Identity
-	if k.IdentityFile != "" {
-		file, err := os.Open(k.IdentityFile)
-		if err != nil {
-			return nil, fmt.Errorf("read the identity: %w", err)
-		}
-		parsed, err := age.ParseIdentities(file)
-		if err = errors.Join(err, file.Close()); err != nil {
-			return nil, fmt.Errorf("read the identity %s: %w", k.IdentityFile, err)
-		}
-		identities = append(identities, parsed...)
+	if k.IdentityFile == "" {
+		return nil, nil
 	}
-	if k.PassphraseFile != "" {
-		passphrase, err := readPassphrase(k.PassphraseFile)
-		if err != nil {
-			return nil, err
-		}
-		identity, err := age.NewScryptIdentity(passphrase)
-		if err != nil {
-			return nil, fmt.Errorf("use the passphrase: %w", err)
-		}
-		identities = append(identities, identity)
+	file, err := os.Open(k.IdentityFile)
+	if err != nil {
+		return nil, fmt.Errorf("read the identity: %w", err)
+	}
+	identities, err := age.ParseIdentities(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("read the identity %s: %w", k.IdentityFile, err)
 	}
 	return identities, nil
-}
-
-func readPassphrase(path string) (string, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("read the passphrase: %w", err)
-	}
-	line, _, _ := strings.Cut(string(data), "\n")
-	if line = strings.TrimSuffix(line, "\r"); line == "" {
-		return "", fmt.Errorf("the passphrase file %s begins with an empty line", path)
-	}
-	return line, nil
 }

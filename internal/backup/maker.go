@@ -25,8 +25,8 @@ const keepUpgrades = 3
 
 // makerMetrics are the metrics of a maker.
 type makerMetrics struct {
-	time                    *prometheus.GaugeVec
-	size, duration, overdue prometheus.Gauge
+	time           *prometheus.GaugeVec
+	size, duration prometheus.Gauge
 }
 
 // newMakerMetrics returns the metrics with a result of 0 until there is one: an alert must not
@@ -39,7 +39,6 @@ func newMakerMetrics() makerMetrics {
 		time:     prometheus.NewGaugeVec(options("last_timestamp_seconds", "When the last scheduled backup ended, by its result."), []string{"result"}),
 		size:     prometheus.NewGauge(options("size_bytes", "Size of the last scheduled backup.")),
 		duration: prometheus.NewGauge(options("duration_seconds", "How long the last scheduled backup took.")),
-		overdue:  prometheus.NewGauge(options("overdue", "1 while a scheduled backup runs although the next one is due.")),
 	}
 	for _, result := range []string{"success", "failure"} {
 		m.time.WithLabelValues(result).Set(0)
@@ -49,7 +48,7 @@ func newMakerMetrics() makerMetrics {
 
 // Metrics are those of this maker.
 func (a *Maker) Metrics() []prometheus.Collector {
-	return []prometheus.Collector{a.metrics.time, a.metrics.size, a.metrics.duration, a.metrics.overdue}
+	return []prometheus.Collector{a.metrics.time, a.metrics.size, a.metrics.duration}
 }
 
 // Account is the state of the backups.
@@ -250,8 +249,7 @@ func (a *Maker) KeepSchedule(ctx context.Context, record Record) {
 		a.metrics.time.WithLabelValues("success").Set(float64(last.Unix()))
 	}
 	for a.waitFor(ctx, schedule, last) {
-		limit := max(time.Until(schedule.Next(time.Now())), minOverdue)
-		a.watchOverdue(ctx, limit, record, func() { a.scheduled(ctx, record) })
+		a.scheduled(ctx, record)
 		last = time.Now()
 	}
 }
@@ -340,38 +338,4 @@ func sameRelease(a, b datadir.Stamp) bool {
 
 func releaseOf(version string) string {
 	return buildSuffix.ReplaceAllString(version, "")
-}
-
-// minOverdue is the least time after which a scheduled backup is overdue.
-const minOverdue = time.Minute
-
-// watchOverdue calls save. It reports once if save has not ended after limit.
-func (a *Maker) watchOverdue(ctx context.Context, limit time.Duration, record Record, save func()) {
-	began := time.Now()
-	ended := make(chan struct{})
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		timer := time.NewTimer(limit)
-		defer timer.Stop()
-		select {
-		case <-ended:
-		case <-ctx.Done():
-		case <-timer.C:
-			a.overdue(began, record)
-		}
-	})
-	save()
-	close(ended)
-	watching.Wait()
-	a.metrics.overdue.Set(0)
-}
-
-func (a *Maker) overdue(began time.Time, record Record) {
-	const text = "the scheduled backup is overdue: it has not ended; check the disk of the backups, and other backups and key rotations for which it may wait"
-	a.metrics.overdue.Set(1)
-	a.mu.Lock()
-	a.account.Error = text + ", since " + began.Format(time.DateTime)
-	a.mu.Unlock()
-	a.config.Log.Warn(text, "began", began, "dir", a.config.Backup.Dir)
-	record(corev1.EventTypeWarning, "BackupOverdue", "%s", text)
 }

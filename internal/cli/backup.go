@@ -38,8 +38,7 @@ key, or encrypt it with --encrypt-to.`,
 	return cmd
 }
 
-// encryptFlags select the recipients or the passphrase that backups are encrypted
-// with.
+// encryptFlags select the recipients that backups are encrypted to.
 type encryptFlags struct {
 	encryption backup.Encryption
 	plain      bool
@@ -47,16 +46,15 @@ type encryptFlags struct {
 
 func (f *encryptFlags) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.encryption.Recipients, "encrypt-to", nil, "age recipient (age1...) that can decrypt the backup, instead of backup.encryptTo; may be repeated")
-	flags.StringVar(&f.encryption.PassphraseFile, "passphrase-file", "", "file whose first line is the passphrase to encrypt with, instead of backup.encryptTo")
 	flags.BoolVar(&f.plain, "plain", false, "do not encrypt; overrides backup.encryptTo")
 }
 
 // resolve returns the recipients of the flags or, without any, of the configuration.
 func (f *encryptFlags) resolve(cfg *config.ServerConfiguration) (backup.Encryption, error) {
-	given := len(f.encryption.Recipients) > 0 || f.encryption.PassphraseFile != ""
+	given := len(f.encryption.Recipients) > 0
 	switch {
 	case given && f.plain:
-		return backup.Encryption{}, usageError(errors.New("--plain contradicts --encrypt-to and --passphrase-file: give one of them"))
+		return backup.Encryption{}, usageError(errors.New("--plain contradicts --encrypt-to: give one of them"))
 	case given:
 		return f.encryption, usageError(f.encryption.Validate())
 	case f.plain:
@@ -71,7 +69,6 @@ type keyFlags struct{ key backup.Key }
 
 func (f *keyFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.key.IdentityFile, "identity", "", "age identity file that decrypts the backup")
-	flags.StringVar(&f.key.PassphraseFile, "passphrase-file", "", "file whose first line is the passphrase of an encrypted backup")
 }
 
 func newBackupSave() *cobra.Command {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -24,8 +23,8 @@ import (
 func newHistory() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history",
-		Short: "List, show and compare the versions of an object in the journal",
-		Long: `List, show and compare the versions of an object in the journal.
+		Short: "List and show the versions of an object in the journal",
+		Long: `List and show the versions of an object in the journal.
 
 KIND is a type as kubectl knows it: widget, widgets, a short name, or
 widgets.example.com, also for a type that the server does not have any more. The
@@ -33,7 +32,7 @@ commands read the journal itself: they need the right to read its files or its
 bucket, and the key of an encrypted one. Who can read a journal can read all
 objects in it.`,
 	}
-	cmd.AddCommand(newHistoryGet(), newHistoryShow(), newHistoryDiff())
+	cmd.AddCommand(newHistoryGet(), newHistoryShow())
 	return cmd
 }
 
@@ -281,72 +280,4 @@ func (p *selectedObject) show(cmd *cobra.Command, target journal.Target) (*unstr
 		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "the version of revision %d\n", version.Revision) // the object follows
 	}
 	return object, nil
-}
-
-// comparison is the output of history diff for programs.
-type comparison struct {
-	Object    string  `json:"object"`
-	Revisions []int64 `json:"revisions"`
-	Diff      string  `json:"diff"`
-}
-
-func newHistoryDiff() *cobra.Command {
-	flags := &objectFlags{}
-	var output format
-	var revisions []string
-	cmd := &cobra.Command{
-		Use:   "diff KIND NAME --revisions A,B",
-		Short: "Compare an object at two revisions",
-		Long: `Compare an object at two revisions, as a unified diff of YAML. Managed fields are
-left out, and the values of a Secret are masked.`,
-		Example: `  kube-hyper-mini history diff configmap settings -n team --revisions 4711,4750`,
-		Args:    oneObject,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			numbers, err := twoRevisions(revisions)
-			if err != nil {
-				return err
-			}
-			p, err := flags.open(cmd, args)
-			if err != nil {
-				return err
-			}
-			var objects []*unstructured.Unstructured
-			var names []string
-			for _, number := range numbers {
-				object, err := p.show(cmd, journal.Target{Revision: number})
-				if err != nil {
-					return err
-				}
-				objects = append(objects, object)
-				names = append(names, fmt.Sprintf("%s/%s at revision %d", p.object.GroupResource, p.object.Name, number))
-			}
-			diff, err := history.Diff(objects[0], objects[1], names[0], names[1])
-			if err != nil {
-				return err
-			}
-			return output.write(cmd.OutOrStdout(), comparison{p.object.String(), numbers, diff}, func(w io.Writer) error {
-				_, err := io.WriteString(w, diff)
-				return err
-			})
-		},
-	}
-	flags.add(cmd)
-	output.add(cmd)
-	cmd.Flags().StringSliceVar(&revisions, "revisions", nil, "the two revisions, as 4711,4750")
-	return cmd
-}
-
-func twoRevisions(texts []string) ([]int64, error) {
-	var numbers []int64
-	for _, text := range texts {
-		number, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
-		if err != nil || number <= 0 {
-			return nil, usageError(fmt.Errorf("--revisions: %q is not a revision", text))
-		}
-		numbers = append(numbers, number)
-	}
-	if len(numbers) != 2 {
-		return nil, usageError(errors.New("give two revisions: --revisions A,B; history get lists them"))
-	}
-	return numbers, nil
 }

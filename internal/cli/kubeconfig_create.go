@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 
@@ -178,7 +177,8 @@ func (f *createFlags) create(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := f.giveRole(cmd, client, user); err != nil {
+	text, err := f.giveRole(cmd, client, user)
+	if err != nil {
 		return err
 	}
 	if f.namespace != "" && f.inClusterDir == "" {
@@ -187,44 +187,28 @@ func (f *createFlags) create(cmd *cobra.Command, args []string) error {
 	if err := f.write(cmd, endpoint, user, namespace, credentials); err != nil {
 		return err
 	}
-	return f.report(cmd, client, user, endpoint.Server, credentials.Until)
+	if short := time.Now().Add(f.expires).Sub(credentials.Until); short > time.Hour {
+		text += fmt.Sprintf("the server has shortened --expires %s\n", (*durationFlag)(&f.expires))
+	}
+	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s%s can log in at %s until %s\n", text, user, endpoint.Server, credentials.Until.Local().Format(time.DateTime))
+	return err
 }
 
-// giveRole makes the binding of --role, if there is one.
-func (f *createFlags) giveRole(cmd *cobra.Command, client kubernetes.Interface, user string) error {
+// giveRole makes the binding of --role, if there is one, and says what the user may do.
+func (f *createFlags) giveRole(cmd *cobra.Command, client kubernetes.Interface, user string) (text string, err error) {
 	if f.role == "" {
-		return nil
+		flag := "--user " + logging.ShellWord(user)
+		if f.serviceAccount != "" {
+			flag = "--serviceaccount " + strings.Replace(f.serviceAccount, "/", ":", 1)
+		}
+		return fmt.Sprintf("%s has the rights of its bindings. This gives a role: kubectl create rolebinding NAME -n NAMESPACE --clusterrole edit %s\n", user, flag), nil
 	}
 	namespace := f.namespace
 	if namespace == "" && !f.everywhere {
 		namespace, _, _ = strings.Cut(f.serviceAccount, "/") // empty for a user
 	}
-	return kubeconfig.Bind(cmd.Context(), client, user, f.role, namespace)
-}
-
-// report prints the rights of the credentials and their end. Who may not list bindings gets
-// the end only.
-func (f *createFlags) report(cmd *cobra.Command, client kubernetes.Interface, user, server string, until time.Time) error {
-	roles, err := kubeconfig.Bound(cmd.Context(), client, user, f.groups)
-	if err != nil && !apierrors.IsForbidden(err) {
-		return err
-	}
-	text := ""
-	for _, role := range roles {
-		text += fmt.Sprintf("%s has %s\n", user, role)
-	}
-	if err == nil && len(roles) == 0 {
-		flag := "--user " + logging.ShellWord(user)
-		if f.serviceAccount != "" {
-			flag = "--serviceaccount " + strings.Replace(f.serviceAccount, "/", ":", 1)
-		}
-		text = fmt.Sprintf("%s has no role, and may do nothing yet. This gives one: kubectl create rolebinding NAME -n NAMESPACE --clusterrole edit %s\n", user, flag)
-	}
-	if short := time.Now().Add(f.expires).Sub(until); short > time.Hour {
-		text += fmt.Sprintf("the server has shortened --expires %s\n", (*durationFlag)(&f.expires))
-	}
-	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s%s can log in at %s until %s\n", text, user, server, until.Local().Format(time.DateTime))
-	return err
+	done, err := kubeconfig.Bind(cmd.Context(), client, user, f.role, namespace)
+	return fmt.Sprintf("%s has %s\n", user, done), err
 }
 
 func (f *createFlags) write(cmd *cobra.Command, endpoint kubeconfig.Endpoint, user, namespace string, credentials *kubeconfig.Credentials) error {

@@ -277,25 +277,3 @@ func TestDecode(t *testing.T) {
 		}
 	}
 }
-
-// TestDiff: values of secrets are masked, those that differ visibly.
-func TestDiff(t *testing.T) {
-	t.Parallel()
-	object := func(kind string, data map[string]any) *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": kind, "metadata": map[string]any{
-			"name": "a", "managedFields": []any{}, "annotations": map[string]any{corev1.LastAppliedConfigAnnotation: fmt.Sprint(data), "x": "y"}}, "data": data}}
-	}
-	diff, err := Diff(object("Secret", map[string]any{"changed": "old", "gone": "former", "same": "same-value"}),
-		object("Secret", map[string]any{"changed": "present", "same": "same-value"}), "A", "B")
-	if err != nil || strings.Contains(diff, "old") || strings.Contains(diff, "former") || strings.Contains(diff, "same-value") {
-		t.Errorf("%v:\n%s", err, diff)
-	}
-	for _, want := range []string{"--- A", "+++ B", "-  changed: '*** (before)'", "+  changed: '*** (after)'", "-  gone: '***'", "   same: '***'"} {
-		if !strings.Contains(diff, want) {
-			t.Errorf("the diff lacks %q:\n%s", want, diff)
-		}
-	}
-	if diff, err = Diff(object("ConfigMap", map[string]any{"k": "1"}), object("ConfigMap", map[string]any{"k": "2"}), "A", "B"); err != nil || !strings.Contains(diff, "+  k: \"2\"") {
-		t.Errorf("%v:\n%s", err, diff)
-	}
-}
