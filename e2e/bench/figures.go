@@ -101,6 +101,9 @@ func optionalFigures(s settings) (list []figure) {
 	if slices.Contains(strings.Split(s.run, ","), "large-objects") { // takes minutes and gigabytes
 		list = append(list, figure{"large-objects", largeRows, measureLargeObjects})
 	}
+	if slices.Contains(strings.Split(s.run, ","), "large-crds") { // takes minutes
+		list = append(list, figure{"large-crds", largeCRDRows, measureLargeCRDs})
+	}
 	if slices.Contains(strings.Split(s.run, ","), "journal-restore") { // as above
 		list = append(list, figure{"journal-restore", restoreRows, measureRestore})
 	}
