@@ -57,7 +57,11 @@ for platform in "$@"; do
 	if [ "$os" = windows ]; then
 		program=$program.exe archive=$out/$name.zip
 	fi
-	(cd source && build "$os" "$arch" "$program")
+	if [ "$platform" = "$(go env GOHOSTOS)/$(go env GOHOSTARCH)" ]; then
+		cp "$work/host" "$program"
+	else
+		(cd source && build "$os" "$arch" "$program")
+	fi
 	cp source/LICENSE source/config/config.yaml "$work/$name/"
 	if [ -e source/README.md ]; then cp source/README.md "$work/$name/"; fi
 	cp -r share "$work/$name/"

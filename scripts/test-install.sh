@@ -6,10 +6,14 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
-trap 'chmod -R u+w "$work" && rm -rf "$work"' EXIT
+# Only directories: the files are those of the module cache, which links share with this one.
+trap 'find "$work" -type d -exec chmod u+w {} + && rm -rf "$work"' EXIT
 module=$(go list -m) version=v0.0.1
 proxy=$work/proxy/$module/@v
 mkdir -p "$proxy" "$work/bin"
+# A module cache of its own without unpacking all modules again, where links are possible.
+cp -al "$(go env GOMODCACHE)" "$work/mod" 2>/dev/null ||
+	{ find "$work/mod" -type d -exec chmod u+w {} + && rm -rf "$work/mod"; }
 echo "$version" >"$proxy/list"
 printf '{"Version":"%s","Time":"%s"}\n' "$version" "$(git log -1 --format=%cI)" >"$proxy/$version.info"
 git show HEAD:go.mod >"$proxy/$version.mod"
