@@ -4,12 +4,10 @@ import (
 	"context"
 	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	client "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset/typed/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/controller/apiapproval"
 	"k8s.io/apiextensions-apiserver/pkg/controller/establish"
 	"k8s.io/apiextensions-apiserver/pkg/controller/finalizer"
-	"k8s.io/apiextensions-apiserver/pkg/controller/nonstructuralschema"
 	"k8s.io/apiextensions-apiserver/pkg/controller/status"
 	"k8s.io/klog/v2"
 
@@ -25,13 +23,12 @@ type controllers struct{ run []func(context.Context) }
 
 func (s *Server) newControllers(crds client.CustomResourceDefinitionsGetter,
 	alone func(context.Context) (bool, error)) (*controllers, *establish.EstablishingController, error) {
-	reader := customresources.LightDefinitions{Metadata: s.definitions.getMetadata, Whole: s.front.whole, Lighten: lighten}
+	reader := customresources.LightDefinitions{Metadata: s.definitions.getMetadata, Lighten: lighten}
 	crds = reader.StatusClient(crds)
 	informer := s.informer
 	naming := status.NewNamingConditionController(klog.Background(), informer, crds)
 	establishing := establish.NewEstablishingController(informer, crds)
 	approval := apiapproval.NewKubernetesAPIApprovalPolicyConformantConditionController(informer, crds)
-	nonStructural := nonstructuralschema.NewConditionController(reader.MaybeNonStructural(informer.Informer()), crds)
 	finalizing := finalizer.NewCRDFinalizer(informer, crds, s.front)
 
 	if err := customresources.EstablishAccepted(informer, establishing,
@@ -41,7 +38,6 @@ func (s *Server) newControllers(crds client.CustomResourceDefinitionsGetter,
 	return &controllers{run: []func(context.Context){
 		naming.RunWithContext,
 		establishing.RunWithContext,
-		func(ctx context.Context) { nonStructural.RunWithContext(workers, ctx) },
 		func(ctx context.Context) { approval.RunWithContext(workers, ctx) },
 		func(ctx context.Context) { finalizing.RunWithContext(workers, ctx) },
 		s.front.releaseIdle,
@@ -56,11 +52,4 @@ func delayOf(alone func(context.Context) (bool, error)) time.Duration {
 		return 0
 	}
 	return customresources.EstablishDelay
-}
-
-// whole reads a whole CRD, for a caller without a context.
-func (f *front) whole(name string) (*apiextensionsv1.CustomResourceDefinition, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
-	defer cancel()
-	return f.definitions.get(ctx, name)
 }

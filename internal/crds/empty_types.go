@@ -14,8 +14,8 @@ import (
 )
 
 // emptyTypes answers lists and watches of types without objects, and requests for one
-// object, so that their serving machinery is not built. Upstream's handler answers unusual requests. It is safe for
-// concurrent use.
+// object, so that their serving machinery is not built. Upstream's handler answers unusual
+// requests. It is safe for concurrent use.
 type emptyTypes struct {
 	front      *front
 	population *storage.Population

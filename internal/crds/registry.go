@@ -13,8 +13,6 @@ import (
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/util/dryrun"
-
-	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
 )
 
 // registry is the REST storage of CRDs. It updates the catalog before it answers a
@@ -136,29 +134,4 @@ func (s *statusRegistry) Update(ctx context.Context, name string, info rest.Upda
 		return updated, created, err
 	}
 	return updated, created, s.registry.wrote(updated)
-}
-
-// DeleteCollection implements [rest.CollectionDeleter]. Whole CRDs are read page by page:
-// for the deletion, and again for the response, at the same revision.
-func (r *registry) DeleteCollection(ctx context.Context, validate rest.ValidateObjectFunc,
-	options *metav1.DeleteOptions, listOptions *metainternalversion.ListOptions) (runtime.Object, error) {
-	if !readsAs(ctx, readWhole) {
-		return r.REST.DeleteCollection(ctx, validate, options, listOptions)
-	}
-	obj, err := r.whole.List(ctx, listOptions)
-	if err != nil {
-		return nil, err
-	}
-	list := obj.(*storedDefinitionList)
-	each := func(ctx context.Context, visit func(name string)) error {
-		return list.each(ctx, func(d *storedDefinition) error {
-			visit(d.Name)
-			return context.Cause(ctx)
-		})
-	}
-	if err := customresources.DeleteEach(ctx, r.Store, each, validate, options); err != nil {
-		return nil, err
-	}
-	list.unshared = true
-	return list, nil
 }

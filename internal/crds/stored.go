@@ -90,8 +90,6 @@ type storedDefinitionList struct {
 	Items []storedDefinition
 	// next reads the page that continues this one; nil after the last.
 	next func(context.Context) (*storedDefinitionList, error)
-	// unshared means that no other client is expected to read the same CRDs.
-	unshared bool
 	// ctx is that of the request.
 	ctx context.Context
 }
@@ -170,17 +168,13 @@ func (l *storedDefinitionList) encodeItems(id runtime.Identifier, encode func(ru
 			return err
 		}
 		separator = []byte(",")
-		item := func(w io.Writer) error {
+		return d.codec.encodings.write(out, d.key("item of "+id), func(w io.Writer) error {
 			whole, err := d.whole()
 			if err != nil {
 				return err
 			}
 			return customresources.EncodeItem(whole, encode, w, itemHead)
-		}
-		if l.unshared {
-			return item(out)
-		}
-		return d.codec.encodings.write(out, d.key("item of "+id), item)
+		})
 	})
 	if err != nil {
 		return err

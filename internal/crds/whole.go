@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -17,8 +15,6 @@ import (
 	genericstore "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/client-go/tools/cache"
-
-	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 // wholeReader lists and watches whole CRDs for clients, a page at a time. It is safe
@@ -118,107 +114,8 @@ func (r *wholeReader) page(ctx context.Context,
 	return list, nil
 }
 
-// Watch implements [k8s.io/apiserver/pkg/registry/rest.Watcher]. The CRDs that a watch
-// begins with are read page by page.
+// Watch implements [k8s.io/apiserver/pkg/registry/rest.Watcher]. The store reads the CRDs that a
+// watch begins with page by page.
 func (r *wholeReader) Watch(ctx context.Context, options *metainternalversion.ListOptions) (watch.Interface, error) {
-	if options == nil || !store.WatchBeginsWithList(options.ResourceVersion, options.SendInitialEvents) {
-		return r.store.Watch(ctx, options)
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	list, err := r.pages(ctx, &metainternalversion.ListOptions{
-		LabelSelector: options.LabelSelector, FieldSelector: options.FieldSelector, ShardSelector: options.ShardSelector,
-		ResourceVersion: options.ResourceVersion,
-	})
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	w := &wholeWatch{events: make(chan watch.Event), cancel: cancel, ended: make(chan struct{})}
-	go func() {
-		defer close(w.ended)
-		defer close(w.events)
-		defer cancel()
-		w.run(ctx, r.store, list, options)
-	}()
-	return w, nil
-}
-
-// wholeWatch is a watch that begins with a list. Its goroutine ends with the context
-// of the request, or after Stop.
-type wholeWatch struct {
-	events chan watch.Event
-	cancel context.CancelFunc
-	ended  chan struct{} // closed when the goroutine has ended
-}
-
-// Stop implements [watch.Interface]. It waits for the goroutine.
-func (w *wholeWatch) Stop() {
-	w.cancel()
-	<-w.ended
-}
-
-// ResultChan implements [watch.Interface].
-func (w *wholeWatch) ResultChan() <-chan watch.Event { return w.events }
-
-// run sends the list, and then what changes after it.
-func (w *wholeWatch) run(ctx context.Context, store *genericstore.Store, list *storedDefinitionList,
-	options *metainternalversion.ListOptions) {
-	version := list.ResourceVersion
-	err := list.each(ctx, func(d *storedDefinition) error {
-		return w.send(ctx, watch.Event{Type: watch.Added, Object: d})
-	})
-	if err == nil && options.SendInitialEvents != nil && options.AllowWatchBookmarks {
-		err = w.sendInitialEventsEnd(ctx, version)
-	}
-	if err != nil {
-		w.fail(ctx, err)
-		return
-	}
-	afterList := options.DeepCopy()
-	afterList.ResourceVersion, afterList.ResourceVersionMatch, afterList.SendInitialEvents = version, "", nil
-	changes, err := store.Watch(ctx, afterList)
-	if err != nil {
-		w.fail(ctx, err)
-		return
-	}
-	defer changes.Stop()
-	for event := range changes.ResultChan() {
-		if w.send(ctx, event) != nil {
-			return
-		}
-	}
-}
-
-// sendInitialEventsEnd sends the bookmark that follows the list.
-func (w *wholeWatch) sendInitialEventsEnd(ctx context.Context, version string) error {
-	bookmark := &storedDefinition{CustomResourceDefinition: apiextensions.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{ResourceVersion: version},
-	}}
-	if err := storage.AnnotateInitialEventsEndBookmark(bookmark); err != nil {
-		return fmt.Errorf("make the bookmark after the list of CustomResourceDefinitions: %w", err)
-	}
-	return w.send(ctx, watch.Event{Type: watch.Bookmark, Object: bookmark})
-}
-
-// send fails when ctx has ended.
-func (w *wholeWatch) send(ctx context.Context, event watch.Event) error {
-	select {
-	case w.events <- event:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// fail tells the client of an error, unless ctx has ended.
-func (w *wholeWatch) fail(ctx context.Context, err error) {
-	if ctx.Err() != nil {
-		return
-	}
-	status, ok := err.(apierrors.APIStatus)
-	if !ok {
-		status = apierrors.NewInternalError(err)
-	}
-	answer := status.Status()
-	_ = w.send(ctx, watch.Event{Type: watch.Error, Object: &answer}) // fails when ctx ends: no client is left
+	return r.store.Watch(ctx, options)
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"go.opentelemetry.io/otel"
 	"google.golang.org/grpc/grpclog"
@@ -38,7 +37,7 @@ func Setup(w io.Writer, opts Options) (*slog.Logger, error) {
 	if err := routeKlog(handler, opts.Verbosity); err != nil {
 		return nil, err
 	}
-	otel.SetErrorHandler(&telemetryErrors{handler: handler, now: time.Now})
+	otel.SetErrorHandler(&telemetryErrors{handler: handler})
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, severityWriter{handler, slog.LevelDebug}, severityWriter{handler, slog.LevelError}))
 	return logger, nil
 }

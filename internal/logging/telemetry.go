@@ -6,20 +6,17 @@ import (
 	"time"
 )
 
-// telemetryPause is the time between two warnings about spans that cannot be exported.
+// telemetryOutage is the time without an error after which the next one is another outage:
 // OpenTelemetry exports every 5 s and reports each failure.
-const telemetryPause = 10 * time.Minute
+const telemetryOutage = time.Minute
 
-// telemetryErrors logs the errors of OpenTelemetry, such as an export to a
-// collector that does not answer: the first one and one per telemetryPause as
-// warnings, the others at level debug.
+// telemetryErrors logs the errors of OpenTelemetry, such as an export to a collector that
+// does not answer: the first one of an outage as a warning, the others at level debug.
 type telemetryErrors struct {
 	handler slog.Handler
-	now     func() time.Time
 
-	mu          sync.Mutex
-	lastWarning time.Time
-	more        int // errors since then
+	mu   sync.Mutex
+	last time.Time
 }
 
 // Handle implements otel.ErrorHandler.
@@ -27,23 +24,13 @@ func (t *telemetryErrors) Handle(err error) {
 	if err == nil {
 		return
 	}
-	logger := slog.New(t.handler)
-	if stopping.Load() {
-		logger.Debug("traces are not delivered", "error", err)
-		return
-	}
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	now := t.now()
-	if !t.lastWarning.IsZero() && now.Sub(t.lastWarning) < telemetryPause {
-		t.more++
-		logger.Debug("traces are not delivered", "error", err)
-		return
+	isFirst := time.Since(t.last) > telemetryOutage
+	t.last = time.Now()
+	t.mu.Unlock()
+	log := slog.New(t.handler).Debug
+	if isFirst && !stopping.Load() {
+		log = slog.New(t.handler).Warn
 	}
-	if t.more > 0 {
-		logger.Warn("traces are not delivered", "error", err, "repeated", t.more)
-	} else {
-		logger.Warn("traces are not delivered", "error", err)
-	}
-	t.lastWarning, t.more = now, 0
+	log("traces are not delivered", "error", err)
 }

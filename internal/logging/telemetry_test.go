@@ -5,23 +5,24 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
+// TestRepeatedTelemetryErrorsAreDemoted: an outage is one warning.
 func TestRepeatedTelemetryErrorsAreDemoted(t *testing.T) {
-	var out bytes.Buffer
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	telemetry := &telemetryErrors{handler: newHandler(&out, Options{Untimed: true}), now: func() time.Time { return now }}
-	for range 3 {
-		telemetry.Handle(errors.New("refused"))
-		now = now.Add(5 * time.Second)
-	}
-	if out.String() != "WARN  traces are not delivered  error=refused\n" {
-		t.Errorf("at first: %q", out.String())
-	}
-	now = now.Add(telemetryPause)
-	telemetry.Handle(errors.New("refused"))
-	if !strings.HasSuffix(out.String(), "error=refused repeated=2\n") || strings.Count(out.String(), "\n") != 2 {
-		t.Errorf("later: %q", out.String())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		telemetry := &telemetryErrors{handler: newHandler(&out, Options{Untimed: true})}
+		for outage := 1; outage <= 2; outage++ {
+			for range 30 {
+				telemetry.Handle(errors.New("refused"))
+				time.Sleep(5 * time.Second)
+			}
+			if want := strings.Repeat("WARN  traces are not delivered  error=refused\n", outage); out.String() != want {
+				t.Errorf("outage %d: %q", outage, out.String())
+			}
+			time.Sleep(telemetryOutage)
+		}
+	})
 }

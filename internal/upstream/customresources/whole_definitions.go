@@ -2,24 +2,20 @@ package customresources
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net/http"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/endpoints/handlers"
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
-	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// Upstream fact: how CRDs are listed, encoded and deleted together
+// Upstream fact: how CRDs are listed and encoded together
 //
 // Mirrors: k8s.io/apiextensions-apiserver/pkg/apiserver.completedConfig.New
 //   k8s.io/apiserver/pkg/endpoints/handlers.ListResource
@@ -31,18 +27,14 @@ import (
 //   k8s.io/apiserver/pkg/endpoints/handlers/responsewriters.SerializeObject
 //   k8s.io/apiserver/pkg/server/filters.WithPanicRecovery
 //   k8s.io/apiserver/pkg/storage/etcd3.watcher.Watch
-//   k8s.io/apiserver/pkg/registry/generic/registry.Store.DeleteCollection
-//   k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition.REST.Delete
 // Why: upstream holds all decoded CRDs of a list twice, in the internal version and in that
-//   of the answer, and all deleted CRDs of a collection; it deletes with the store's
-//   method, not with that of the REST storage of CRDs. Tables and metadata need no schemas,
-//   and the handler does not tell the storage what it has negotiated.
-// Gain: a list or a deletion of 2,452 CRDs takes the memory of a page of them; `kubectl get
-//   crds` and the garbage collector read CRDs without schemas (bench, crds).
-// Breaks: lists and watches of CRDs fail, lack the schemas or take the memory of all CRDs,
-//   or a collection is deleted otherwise than by kube-apiserver. Tests:
-//   TestListsOfWholeDefinitions, TestListThatFails, TestDefinitionsMediaType,
-//   TestMetadataOfDefinitions, TestDeleteCollection, TestCollectionOfDefinitionsIsDeleted.
+//   of the answer. Tables and metadata need no schemas, and the handler does not tell the
+//   storage what it has negotiated.
+// Gain: a list of 2,452 CRDs takes the memory of a page of them; `kubectl get crds` and the
+//   garbage collector read CRDs without schemas (bench, crds).
+// Breaks: lists and watches of CRDs fail, lack the schemas or take the memory of all CRDs.
+//   Tests: TestListsOfWholeDefinitions, TestListThatFails, TestDefinitionsMediaType,
+//   TestMetadataOfDefinitions, TestWatchesOfWholeDefinitions.
 
 // definitionsScope has what the negotiation of lists and watches of CRDs reads. All other
 // fields are for other requests.
@@ -112,29 +104,4 @@ func (b *ListResponse) Abort() {
 	if b.begun && !b.failed {
 		panic(http.ErrAbortHandler)
 	}
-}
-
-// maxDeletions bounds the deletions at the same time: each has decoded copies of a CRD in
-// memory, of up to megabytes.
-const maxDeletions = 8
-
-// DeleteEach deletes the CRDs that each visits, DeleteCollectionWorkers at a time, at most
-// maxDeletions. It ends at the first failure; the context of each ends then. A CRD that is
-// gone is no failure.
-func DeleteEach(ctx context.Context, store *genericregistry.Store, each func(ctx context.Context, visit func(name string)) error, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) error {
-	deletions, deleting := errgroup.WithContext(ctx)
-	deletions.SetLimit(min(max(store.DeleteCollectionWorkers, 1), maxDeletions))
-	err := each(deleting, func(name string) {
-		deletions.Go(func() error {
-			_, _, err := store.Delete(deleting, name, validate, options.DeepCopy())
-			if apierrors.IsNotFound(err) {
-				return nil
-			}
-			return err
-		})
-	})
-	if failure := deletions.Wait(); failure != nil {
-		return failure
-	}
-	return err
 }
