@@ -8,7 +8,7 @@ PLATFORMS  := linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 # The product has no cgo, and one setting means one build cache.
 export CGO_ENABLED := 0
 
-.PHONY: help build test unit windows alerts crds-long e2e e2e-fast race lint vet fmt-check staticcheck platforms bench conformance bump clean
+.PHONY: help build test unit windows alerts crds-long planes-long e2e e2e-fast race lint vet fmt-check staticcheck platforms bench conformance bump clean
 
 ## help: this list
 help:
@@ -29,6 +29,10 @@ unit:
 ## crds-long: 1,000 CRDs that are used as soon as their creation is answered, and the deletion of one with 10,000 objects
 crds-long:
 	cd e2e && CRD_ROUNDS=1000 CRD_OBJECTS=10000 go test -count=1 -timeout 60m -v -run 'TypesAreUsableAtOnce|TestDefinitionIsDeletedWithItsObjects' .
+
+## planes-long: a control plane that sleeps 100 times while clients watch and write
+planes-long:
+	PLANES_SLEEPS=100 go test -count=1 -timeout 60m -v -run NoEventIsLost ./internal/planes
 
 ## windows: unit tests of packages with code for Windows, under Wine 10 (WINE=program to run them)
 windows:

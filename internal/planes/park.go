@@ -6,11 +6,16 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
@@ -25,6 +30,8 @@ const (
 	// probeTimeout bounds the check of a watch. Upstream's watch cache sends a bookmark two
 	// seconds before the timeout of a watch (cacher.cacheWatcher.nextBookmarkTime).
 	probeTimeout = 4 * time.Second
+	// maxUnanswered is the number of checks in a row without an answer that end a watch.
+	maxUnanswered = 3
 	// openTimeout bounds the time in which a woken control plane continues a watch.
 	openTimeout = 10 * time.Second
 )
@@ -144,6 +151,9 @@ func (p *plane) settle(ctx context.Context) (revision string, quiet bool) {
 		})
 	}
 	_ = probes.Wait() // they return no errors
+	if slices.ContainsFunc(watchers, func(x *watcher) bool { return x.unanswered > 0 && x.unanswered < maxUnanswered }) {
+		return "", client.advance(ctx) != nil
+	}
 	after, err := client.current(ctx)
 	return revision, err == nil && after == revision && !behind.Load()
 }
@@ -170,13 +180,15 @@ func (x *watcher) probe(ctx context.Context, handler http.Handler, client revisi
 	answer := &probe{header: http.Header{}, format: x.format, ended: cancel}
 	handler.ServeHTTP(answer, request)
 	switch {
-	case answer.event == nil || answer.code != http.StatusOK:
+	case answer.code != http.StatusOK || answer.kind == watch.Error: // as of a version that was compacted
 		return true
-	case answer.kind != watch.Bookmark:
-		return false
-	case less(answer.version, revision):
+	case answer.event == nil:
+		x.unanswered++
+		return x.unanswered >= maxUnanswered // a type without bookmarks
+	case answer.kind != watch.Bookmark || less(answer.version, revision):
 		return false
 	}
+	x.unanswered = 0
 	return x.confirm(revision, sent, answer.event)
 }
 
@@ -248,6 +260,27 @@ func newRevisions(server *controlplane.ControlPlane) (revisions, error) {
 // current returns the revision of the store.
 func (r revisions) current(ctx context.Context) (string, error) {
 	return r.list(ctx, "/api/v1/namespaces", nil)
+}
+
+// advance writes, so that the revision is later than the last event of each watch. Upstream's
+// watch cache has no bookmark for a watch that has filtered the event of that revision
+// (cacher.cacheWatcher.process).
+func (r revisions) advance(ctx context.Context) error {
+	const path, name = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", "kube-hyper-mini-sleep"
+	lease := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: time.Now()}}}
+	lease.APIVersion, lease.Kind, lease.Name = coordinationv1.SchemeGroupVersion.String(), "Lease", name
+	body, err := json.Marshal(lease)
+	if err != nil {
+		return fmt.Errorf("write the lease of a sleep: %w", err)
+	}
+	err = r.client.Patch(types.MergePatchType).AbsPath(path, name).Body(body).Do(ctx).Error()
+	if apierrors.IsNotFound(err) {
+		err = r.client.Post().AbsPath(path).SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx).Error()
+	}
+	if err != nil {
+		return fmt.Errorf("write the lease of a sleep: %w", err)
+	}
+	return nil
 }
 
 // refresh waits until the watch cache of the resource at the path has the revision.

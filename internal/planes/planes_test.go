@@ -2,11 +2,8 @@ package planes
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,10 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
@@ -173,63 +168,6 @@ func TestSleepAndWake(t *testing.T) {
 	}
 	if _, err := maps.Get(t.Context(), "one", metav1.GetOptions{}); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestInformersSleep: an informer gets each event once through many sleeps, most of which its
-// watch outlives.
-func TestInformersSleep(t *testing.T) {
-	h := newHost(t)
-	client := h.create(t, "acme", nil)
-	maps := client.CoreV1().ConfigMaps("default")
-	if _, err := maps.Create(t.Context(), configMap("first"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	var watches atomic.Int32
-	config := rest.CopyConfig(h.config)
-	config.Host += prefix + "acme"
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			if r.URL.Query().Get("watch") != "" {
-				watches.Add(1)
-			}
-			return next.RoundTrip(r)
-		})
-	})
-	observed, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	factory := informers.NewSharedInformerFactoryWithOptions(observed, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = "test" }))
-	added := make(chan string, 100)
-	if _, err := factory.Core().V1().ConfigMaps().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(o any) { added <- o.(*corev1.ConfigMap).Name },
-		UpdateFunc: func(old, o any) {
-			if old.(*corev1.ConfigMap).ResourceVersion != o.(*corev1.ConfigMap).ResourceVersion { // else it was listed again
-				added <- "an update of " + o.(*corev1.ConfigMap).Name
-			}
-		},
-		DeleteFunc: func(any) { added <- "a deletion" },
-	}); err != nil {
-		t.Fatal(err)
-	}
-	factory.Start(t.Context().Done())
-	if name := <-added; name != "first" {
-		t.Fatalf("the informer has %s", name)
-	}
-	const sleeps = 10
-	for i := range sleeps {
-		h.sleepNow(t, "acme")
-		name := fmt.Sprintf("map-%d", i)
-		if _, err := maps.Create(t.Context(), configMap(name), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if got := <-added; got != name {
-			t.Fatalf("the informer has %s, want %s", got, name)
-		}
-	}
-	if n := watches.Load(); n >= sleeps {
-		t.Errorf("the watch was opened %d times in %d sleeps", n, sleeps)
 	}
 }
 

@@ -25,6 +25,8 @@ type watcher struct {
 	deadline time.Time         // zero without one
 	next     chan http.Handler // of the next leg
 
+	unanswered int // checks in a row; there is one at a time
+
 	// Guarded by plane.mu.
 	active bool          // it has a leg, or one is in next
 	opened chan struct{} // closed when the leg has its header, or has ended
@@ -235,17 +237,19 @@ func (x *watcher) position() (version string, sent int, ok bool) {
 		return "", 0, false
 	}
 	defer x.mu.Unlock()
-	switch {
-	case x.format == nil || x.left:
+	if x.format == nil || x.left {
 		return "", 0, true
-	case x.sent == 0 && x.upToDate != "":
-		return x.upToDate, 0, true
-	case x.sent == 0:
-		return strings.TrimPrefix(x.request.URL.Query().Get("resourceVersion"), "0"), 0, true
 	}
-	kind, version, err := x.format.read(x.last)
-	if err != nil || kind == watch.Error {
-		return "", x.sent, true
+	version = strings.TrimPrefix(x.request.URL.Query().Get("resourceVersion"), "0")
+	if x.sent > 0 {
+		kind, read, err := x.format.read(x.last)
+		if err != nil || kind == watch.Error {
+			return "", x.sent, true
+		}
+		version = read
+	}
+	if x.upToDate != "" && (version == "" || less(version, x.upToDate)) { // it takes no bookmarks
+		version = x.upToDate
 	}
 	return version, x.sent, true
 }
