@@ -2,13 +2,10 @@ package crds
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
@@ -65,8 +62,7 @@ func (r *reservation) drop() {
 }
 
 // take holds the names of a CRD if no other CRD of its group has accepted, or is
-// accepting, any of them. It replaces what r held before. During a start, until the
-// catalog has all CRDs, it returns false.
+// accepting, any of them. During a start, until the catalog has all CRDs, it returns false.
 func (r *reservation) take(ctx context.Context, owner, group string,
 	names apiextensions.CustomResourceDefinitionNames) bool {
 	if !r.names.filled() {
@@ -132,45 +128,4 @@ func (e establishing) PrepareForCreate(ctx context.Context, obj runtime.Object) 
 		return
 	}
 	customresources.Establish(crd)
-}
-
-// guard refuses a status update that accepts names which another CRD has. Upstream's
-// naming controller, which reads them from its informer, tries again.
-func (r *reservation) guard(ctx context.Context, updated, old runtime.Object) (runtime.Object, error) {
-	crd, ok := updated.(*apiextensions.CustomResourceDefinition)
-	before, isCRD := old.(*apiextensions.CustomResourceDefinition)
-	if !ok || !isCRD {
-		return updated, nil
-	}
-	added := newNamesOf(crd.Status.AcceptedNames, before.Status.AcceptedNames)
-	if len(added.ShortNames) == 0 && added.Plural+added.Singular+added.Kind+added.ListKind == "" {
-		return updated, nil
-	}
-	if !r.names.filled() {
-		return nil, apierrors.NewServiceUnavailable("the server is still reading the CustomResourceDefinitions, one of " +
-			"which may have accepted the same names; try again")
-	}
-	if r.take(ctx, before.Name, before.Spec.Group, added) {
-		return updated, nil
-	}
-	return nil, apierrors.NewInvalid(apiextensions.Kind("CustomResourceDefinition"), before.Name, field.ErrorList{
-		field.Invalid(field.NewPath("status", "acceptedNames"), crd.Status.AcceptedNames,
-			"another CustomResourceDefinition of the group has one of these names; use others or delete it"),
-	})
-}
-
-// newNamesOf returns the names of now that before does not have.
-func newNamesOf(now, before apiextensions.CustomResourceDefinitionNames) apiextensions.CustomResourceDefinitionNames {
-	unless := func(name, known string) string {
-		if name == known {
-			return ""
-		}
-		return name
-	}
-	return apiextensions.CustomResourceDefinitionNames{
-		Plural: unless(now.Plural, before.Plural), Singular: unless(now.Singular, before.Singular),
-		Kind: unless(now.Kind, before.Kind), ListKind: unless(now.ListKind, before.ListKind),
-		ShortNames: slices.DeleteFunc(slices.Clone(now.ShortNames),
-			func(name string) bool { return slices.Contains(before.ShortNames, name) }),
-	}
 }

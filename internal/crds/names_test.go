@@ -7,7 +7,6 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 func stored(context.Context, string) (bool, error) { return true, nil }
@@ -105,38 +104,5 @@ func TestNamesAreNotTakenUntilAllAreKnown(t *testing.T) {
 			t.Errorf("all known %t: established %t, status %+v", known, got, crd.Status)
 		}
 		release()
-		updated := crd.DeepCopy()
-		updated.Status.AcceptedNames = apiextensions.CustomResourceDefinitionNames{Kind: "Other"}
-		c := &reservation{names: n}
-		if _, err := c.guard(t.Context(), updated, crd); known && err != nil || !known && !apierrors.IsServiceUnavailable(err) {
-			t.Errorf("all known %t: accept another name: %v", known, err)
-		}
-		c.release()
-	}
-}
-
-func TestStatusUpdatesDoNotTakeNames(t *testing.T) {
-	c := newCatalog()
-	c.wrote(light("widgets", "example.com", "1", 5))
-	n := newNames(c, stored, filled)
-	old := named("gears.example.com", apiextensions.CustomResourceDefinitionNames{})
-	for _, test := range []struct {
-		name    string
-		names   apiextensions.CustomResourceDefinitionNames
-		refused bool
-	}{
-		{"nothing", apiextensions.CustomResourceDefinitionNames{}, false},
-		{"free", apiextensions.CustomResourceDefinitionNames{Kind: "Gear"}, false},
-		{"in use", apiextensions.CustomResourceDefinitionNames{Kind: "Widget"}, true},
-		{"a short name in use", apiextensions.CustomResourceDefinitionNames{Kind: "Gear", ShortNames: []string{"wd"}}, true},
-	} {
-		updated := old.DeepCopy()
-		updated.Status.AcceptedNames = test.names
-		r := &reservation{names: n}
-		_, err := r.guard(t.Context(), updated, old)
-		if apierrors.IsInvalid(err) != test.refused || err != nil && !test.refused {
-			t.Errorf("%s: %v", test.name, err)
-		}
-		r.release()
 	}
 }

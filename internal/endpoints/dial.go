@@ -16,9 +16,9 @@ import (
 const (
 	// dialTimeout bounds the time in which a target accepts a connection.
 	dialTimeout = 5 * time.Second
-	// headStart is the time between the attempts to connect to two targets: a target
-	// that drops packets must not delay a request that another one can answer.
-	headStart = 250 * time.Millisecond
+	// nextTimeout is the same for a target after which there is another one: a target that
+	// drops packets must not delay a request for long that another one can answer.
+	nextTimeout = 500 * time.Millisecond
 )
 
 // ConnectError means that no target of a reference accepts a connection.
@@ -59,8 +59,7 @@ func (r *Resolver) Dialer(base utilnet.DialFunc) utilnet.DialFunc {
 		if targets == nil {
 			return dialServiceName(ctx, network, ref, port, base)
 		}
-		race := &race{resolver: r, ref: ref, health: r.healthOf(ref), base: base, policy: r.policyOf(ref)}
-		connection, target, err := race.run(ctx, race.health.order(targets, r.turn.Add(1)))
+		connection, target, err := r.dialAny(ctx, base, ref, targets)
 		if err != nil || !pooled {
 			return connection, err
 		}
@@ -83,83 +82,31 @@ func dialServiceName(ctx context.Context, network string, ref Reference, port st
 	return connection, nil
 }
 
-// race connects to several targets, the next one after headStart or a failure, and uses
-// the first connection.
-type race struct {
-	resolver *Resolver
-	ref      Reference
-	health   *health
-	base     utilnet.DialFunc
-	policy   *Policy
-}
-
-type dialResult struct {
-	connection net.Conn
-	target     string
-	err        error
-}
-
-// errSlow is recorded for a target that another one has overtaken by headStart.
-var errSlow = errors.New("another target was faster")
-
-func (r *race) run(ctx context.Context, targets []string) (net.Conn, string, error) {
-	dialling, cancel := context.WithTimeout(ctx, dialTimeout)
+// dialAny connects to the first of the targets that accepts a connection, and returns that
+// target. It records the health of those that it has tried.
+func (r *Resolver) dialAny(ctx context.Context, base utilnet.DialFunc, ref Reference,
+	targets []string) (net.Conn, string, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	results, pending := make(chan dialResult, len(targets)), map[string]time.Time{}
-	timer := time.NewTimer(headStart)
-	defer timer.Stop()
-	next := func() {
-		if len(targets) == 0 {
-			return
-		}
-		target := targets[0]
-		targets, pending[target] = targets[1:], time.Now()
-		timer.Reset(headStart)
-		go func() {
-			connection, err := connect(dialling, r.base, r.policy, target)
-			results <- dialResult{connection, target, err}
-		}()
-	}
+	health := r.healthOf(ref)
+	targets = health.order(targets, r.turn.Add(1))
 	var errs []error
-	for next(); len(pending) > 0; {
-		select {
-		case <-timer.C:
-			next()
-		case result := <-results:
-			delete(pending, result.target)
-			r.mark(result.target, result.err)
-			if result.err == nil {
-				for target, began := range pending {
-					if time.Since(began) >= headStart {
-						r.mark(target, errSlow)
-					}
-				}
-				go closeOthers(results, len(pending))
-				return result.connection, result.target, nil
-			}
-			errs = append(errs, result.err)
-			next()
-		case <-ctx.Done():
-			go closeOthers(results, len(pending))
-			return nil, "", &ConnectError{Reference: r.ref, cause: errors.Join(append(errs, context.Cause(ctx))...)}
+	for i, target := range targets {
+		attempt, cancel := ctx, func() {}
+		if i < len(targets)-1 {
+			attempt, cancel = context.WithTimeout(ctx, nextTimeout)
 		}
-	}
-	return nil, "", &ConnectError{Reference: r.ref, cause: errors.Join(errs...)}
-}
-
-func (r *race) mark(target string, err error) {
-	if r.health.mark(target, err) {
-		r.resolver.Changed(r.ref)
-	}
-}
-
-// closeOthers closes n connections that come too late: their dials end with the race.
-func closeOthers(results <-chan dialResult, n int) {
-	for range n {
-		if result := <-results; result.err == nil {
-			_ = result.connection.Close() // nothing was sent on it
+		connection, err := connect(attempt, base, r.policyOf(ref), target)
+		cancel()
+		if ctx.Err() == nil && health.mark(target, err) {
+			r.Changed(ref)
 		}
+		if err == nil {
+			return connection, target, nil
+		}
+		errs = append(errs, err)
 	}
+	return nil, "", &ConnectError{Reference: ref, cause: errors.Join(append(errs, context.Cause(ctx))...)}
 }
 
 // connect is base within the policy. If base sends names to another machine, such as an

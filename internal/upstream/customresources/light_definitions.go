@@ -23,7 +23,7 @@ import (
 // Gain: one informer without schemas for all controllers: 47 MB of live heap with 613 CRDs,
 //   7 MB more than without (bench, crds).
 // Breaks: a controller that reads a schema finds none, or a status update removes
-//   annotations. TestStatusUpdatesDoNotTakeNames fails.
+//   annotations. TestDefinitionsAreStoredCompletely fails.
 
 // EstablishDelay is the time between the acceptance of a CRD's names and its
 // establishment with several servers, so that all of them see the names.
