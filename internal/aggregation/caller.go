@@ -46,7 +46,8 @@ func (c *Caller) client(service *apiregistrationv1.APIService) (*http.Client, er
 
 // request is a GET of a path from the server of an APIService. The front-proxy
 // certificate authenticates user and groups.
-func (c *Caller) request(ctx context.Context, service *apiregistrationv1.APIService, path, user string, groups ...string) (*http.Request, error) {
+func (c *Caller) request(ctx context.Context, service *apiregistrationv1.APIService, path, user string,
+	groups ...string) (*http.Request, error) {
 	backend := service.Spec.Service
 	location, err := c.resolver.Aggregator().ResolveEndpoint(backend.Namespace, backend.Name, *backend.Port)
 	if err != nil {

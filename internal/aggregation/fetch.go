@@ -32,7 +32,8 @@ type fetching struct {
 
 // fetch requests a document and stores it. It returns nil if the server does not have
 // it. changed means that the document differs from the previous one.
-func (f *fetching) fetch(ctx context.Context, path, accept string, timeout time.Duration, user string, groups ...string) (document *answer, changed bool, err error) {
+func (f *fetching) fetch(ctx context.Context, path, accept string, timeout time.Duration, user string,
+	groups ...string) (document *answer, changed bool, err error) {
 	ref := reference(f.service)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -79,13 +80,15 @@ func (f *fetching) fetch(ctx context.Context, path, accept string, timeout time.
 // discovery fetches all groups in one document, or the one group version from
 // a server that does not have that.
 func (f *fetching) discovery(ctx context.Context) error {
-	a, _, err := f.fetch(ctx, groupsPath, discovery.AcceptV2+","+discovery.AcceptV2Beta1, kube.CheckTimeout, kube.DiscoveryUser, user.SystemPrivilegedGroup)
+	a, _, err := f.fetch(ctx, groupsPath, discovery.AcceptV2+","+discovery.AcceptV2Beta1, kube.CheckTimeout,
+		kube.DiscoveryUser, user.SystemPrivilegedGroup)
 	if err == nil && a != nil && strings.Contains(a.contentType, "g=apidiscovery.k8s.io") {
 		return nil
 	}
 	// Upstream then requests the document of the group version; the check of
 	// availability has it.
-	_, _, err = f.fetch(ctx, kube.DiscoveryPath(f.service), runtime.ContentTypeJSON, kube.CheckTimeout, kube.DiscoveryUser, user.SystemPrivilegedGroup)
+	_, _, err = f.fetch(ctx, kube.DiscoveryPath(f.service), runtime.ContentTypeJSON, kube.CheckTimeout,
+		kube.DiscoveryUser, user.SystemPrivilegedGroup)
 	return err
 }
 

@@ -84,7 +84,8 @@ func (o *Options) matchAuthorizers(served served) error {
 	for _, a := range authorization.Authorizers {
 		if string(a.Type) == modes.ModeNode {
 			return &config.FieldError{Path: "apiServer.authorization.configFile",
-				Message: fmt.Sprintf("%s: the authorizer %q is of type Node, which watches nodes, and this server does not serve nodes; remove it", file, a.Name)}
+				Message: fmt.Sprintf("%s: the authorizer %q is of type Node, which watches nodes, and this server does not "+
+					"serve nodes; remove it", file, a.Name)}
 		}
 	}
 	return nil

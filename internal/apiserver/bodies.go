@@ -46,7 +46,8 @@ type bodyLimits struct {
 }
 
 // newBodyLimits returns the bounds; size is without a bound if it is 0.
-func newBodyLimits(limits config.Limits, size int64, requesters requesters, remote func(*request.RequestInfo) bool, serializer runtime.NegotiatedSerializer) *bodyLimits {
+func newBodyLimits(limits config.Limits, size int64, requesters requesters, remote func(*request.RequestInfo) bool,
+	serializer runtime.NegotiatedSerializer) *bodyLimits {
 	if size <= 0 {
 		size = math.MaxInt64
 	}
@@ -108,7 +109,8 @@ func (b *bodyLimits) begin(r *http.Request, largest int64) (release func(), err 
 	defer cancel()
 	release, ok := b.writing.acquire(ctx, budget{b.requesters.name(ctx), most, max(size, leastWrite)})
 	if !ok {
-		return nil, errors.NewTooManyRequests("other writes of this user are being handled (limits.writesAtOnce of the server's configuration): try again later", int(maxWriteWait.Seconds()))
+		return nil, errors.NewTooManyRequests("other writes of this user are being handled (limits.writesAtOnce of the "+
+			"server's configuration): try again later", int(maxWriteWait.Seconds()))
 	}
 	return release, nil
 }
@@ -143,7 +145,8 @@ func (b *bodyLimits) check(w http.ResponseWriter, r *http.Request, verb string, 
 }
 
 func tooLarge(limit int64) error {
-	return errors.NewRequestEntityTooLargeError(fmt.Sprintf("the body has more than %d bytes (for reviews, limits.largestReview of the server's configuration); "+
+	return errors.NewRequestEntityTooLargeError(fmt.Sprintf("the body has more than %d bytes (for reviews, "+
+		"limits.largestReview of the server's configuration); "+
 		"aliases of YAML count with what they stand for", limit))
 }
 

@@ -44,7 +44,8 @@ type verification struct {
 	clientCAs []byte
 }
 
-func newCertificateCache(delegate authenticator.Request, clientCAs func() []byte, userHeaders headerrequest.StringSliceProvider, clock clock.PassiveClock) *certificateCache {
+func newCertificateCache(delegate authenticator.Request, clientCAs func() []byte,
+	userHeaders headerrequest.StringSliceProvider, clock clock.PassiveClock) *certificateCache {
 	return &certificateCache{
 		delegate: delegate, clientCAs: clientCAs, userHeaders: userHeaders, clock: clock,
 		verified: cache.NewLRUExpireCacheWithClock(maxVerified, clock),

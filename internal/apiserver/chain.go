@@ -171,7 +171,8 @@ func (b *builder) newExtensions(c *configs) (*crds.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create the apiextensions server: %w", err)
 	}
-	buildOnFirstRequest(extensions.GenericAPIServer, kube.OpenAPIConfigs{V2: c.extensions.GenericConfig.OpenAPIConfig, V3: c.extensions.GenericConfig.OpenAPIV3Config})
+	buildOnFirstRequest(extensions.GenericAPIServer, kube.OpenAPIConfigs{V2: c.extensions.GenericConfig.OpenAPIConfig,
+		V3: c.extensions.GenericConfig.OpenAPIV3Config})
 	return extensions, nil
 }
 
@@ -191,7 +192,8 @@ func (b *builder) newNative(c *configs, delegate genericapiserver.DelegationTarg
 
 // newAggregator creates the outermost server, which delegates to delegate. It also returns
 // the OpenAPI configuration, which the aggregator does not install.
-func (b *builder) newAggregator(c *configs, delegate genericapiserver.DelegationTarget, extensions *crds.Server) (*aggregatorapiserver.APIAggregator, kube.OpenAPIConfigs, error) {
+func (b *builder) newAggregator(c *configs, delegate genericapiserver.DelegationTarget,
+	extensions *crds.Server) (*aggregatorapiserver.APIAggregator, kube.OpenAPIConfigs, error) {
 	kube.DisableDiscoveryHook(&c.aggregator.GenericConfig.Config)
 	delegate, openAPI := kube.TakeOpenAPI(c.aggregator, delegate)
 	restore := kube.LeaveOutCRDAPIServices(c.aggregator, string(b.bootstrap))
@@ -216,10 +218,11 @@ func (b *builder) newAggregator(c *configs, delegate genericapiserver.Delegation
 	if err != nil {
 		return nil, openAPI, fmt.Errorf("prepare the registration of custom resources: %w", err)
 	}
-	return aggregator, openAPI, aggregator.GenericAPIServer.AddPostStartHook(registrationHook, func(hook genericapiserver.PostStartHookContext) error {
-		go registrar.Run(hook)
-		return nil
-	})
+	return aggregator, openAPI, aggregator.GenericAPIServer.AddPostStartHook(registrationHook,
+		func(hook genericapiserver.PostStartHookContext) error {
+			go registrar.Run(hook)
+			return nil
+		})
 }
 
 // chain creates the servers, the innermost first.
@@ -242,7 +245,8 @@ func (b *builder) chain(c *configs) (*Server, error) {
 	}
 	b.openAPI = documents.openAPI
 	aggregator.GenericAPIServer.ShutdownTimeout = shutdownTimeout
-	if err := errors.Join(b.installMetrics(aggregator.GenericAPIServer, extensions), b.caches.endWith(aggregator.GenericAPIServer)); err != nil {
+	if err := errors.Join(b.installMetrics(aggregator.GenericAPIServer, extensions),
+		b.caches.endWith(aggregator.GenericAPIServer)); err != nil {
 		return nil, err
 	}
 	run, err := prepare(aggregator, native.GenericAPIServer, extensions.GenericAPIServer)
@@ -284,7 +288,8 @@ func (b *builder) chain(c *configs) (*Server, error) {
 }
 
 // prepare completes the paths of the aggregator and its delegates.
-func prepare(aggregator *aggregatorapiserver.APIAggregator, delegates ...*genericapiserver.GenericAPIServer) (run func(context.Context) error, err error) {
+func prepare(aggregator *aggregatorapiserver.APIAggregator,
+	delegates ...*genericapiserver.GenericAPIServer) (run func(context.Context) error, err error) {
 	prepared, err := aggregator.PrepareRun()
 	if err != nil {
 		return nil, err
@@ -306,7 +311,8 @@ type configs struct {
 
 // uncachedGroups have few objects that seldom change, and that are read by this server's own
 // informers: a watch cache of one type takes 9 goroutines and 0.15 MB.
-var uncachedGroups = sets.New(admissionregistration.GroupName, certificates.GroupName, flowcontrol.GroupName, rbac.GroupName, storagemigration.GroupName)
+var uncachedGroups = sets.New(admissionregistration.GroupName, certificates.GroupName, flowcontrol.GroupName,
+	rbac.GroupName, storagemigration.GroupName)
 
 // cachePolicy decides by the sizes of the options; a size for a type is the user's or that of
 // [withDefaultCacheSizes].

@@ -115,7 +115,8 @@ func (l *connectionLimits) limitHeaders(next http.Handler) http.Handler {
 			defer connection.ended(r)
 		}
 		if size := headerSize(r); most > 0 && size > most {
-			http.Error(w, fmt.Sprintf("the header of the request has %d bytes with its path and query; at most %d are allowed (limits.largestHeader of the server's configuration)",
+			http.Error(w, fmt.Sprintf("the header of the request has %d bytes with its path and query; at most %d are "+
+				"allowed (limits.largestHeader of the server's configuration)",
 				size, most), http.StatusRequestHeaderFieldsTooLarge)
 			return
 		}

@@ -40,7 +40,8 @@ func addDocuments(aggregator *aggregatorapiserver.APIAggregator, copies *aggrega
 
 // addOpenAPI is called after the aggregator has prepared to run: its delegates have their
 // OpenAPI then. The documents are built later, see lazyOpenAPI.
-func (d *documents) addOpenAPI(server *genericapiserver.GenericAPIServer, taken kube.OpenAPIConfigs, definitions crdopenapi.Source, policies *mutatingPolicies, log *slog.Logger) {
+func (d *documents) addOpenAPI(server *genericapiserver.GenericAPIServer, taken kube.OpenAPIConfigs,
+	definitions crdopenapi.Source, policies *mutatingPolicies, log *slog.Logger) {
 	lazy := d.openAPI
 	d.build = func() (err error) {
 		lazy.sinks.V2, lazy.sinks.V3, err = kube.MergeOpenAPI(server, taken, lazy.mux)

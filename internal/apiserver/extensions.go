@@ -81,7 +81,8 @@ func (reservedGroups) Handles(operation admission.Operation) bool {
 func (g reservedGroups) Validate(_ context.Context, attributes admission.Attributes, _ admission.ObjectInterfaces) error {
 	crd, ok := attributes.GetObject().(*apiextensions.CustomResourceDefinition)
 	if ok && slices.ContainsFunc(g, func(group Group) bool { return group.Name() == crd.Spec.Group }) {
-		return admission.NewForbidden(attributes, fmt.Errorf("the group %s has types of this server's program: choose another group", crd.Spec.Group))
+		return admission.NewForbidden(attributes, fmt.Errorf("the group %s has types of this server's program: choose "+
+			"another group", crd.Spec.Group))
 	}
 	return nil
 }
@@ -100,7 +101,8 @@ func CheckGroups(ctx context.Context, client clientv3.KV, prefix string, groups 
 		name := strings.TrimPrefix(string(kv.Key), below)
 		for _, group := range groups {
 			if strings.HasSuffix(name, "."+group.Name()) {
-				return fmt.Errorf("the CRD %s is in the group %s, which has types of the program: delete the CRD, or choose another group", name, group.Name())
+				return fmt.Errorf("the CRD %s is in the group %s, which has types of the program: delete the CRD, or choose "+
+					"another group", name, group.Name())
 			}
 		}
 	}
@@ -144,9 +146,10 @@ func AsAdmin(client *rest.Config) *rest.Config {
 
 // installGroups serves the groups beside the native ones.
 func (b *builder) installGroups(server *controlplane.Server) error {
-	environment := GroupEnvironment{Client: AsAdmin(b.generic.LoopbackClientConfig), Options: func(codec runtime.Codec) generic.RESTOptionsGetter {
-		return b.config.Storage.RESTOptionsGetter(groupStores{b, codec}, b.cached)
-	}}
+	environment := GroupEnvironment{Client: AsAdmin(b.generic.LoopbackClientConfig),
+		Options: func(codec runtime.Codec) generic.RESTOptionsGetter {
+			return b.config.Storage.RESTOptionsGetter(groupStores{b, codec}, b.cached)
+		}}
 	for _, group := range b.config.Extensions.Groups {
 		info, err := group.Install(environment)
 		if err != nil {

@@ -34,7 +34,8 @@ func ClaimFeatureGates(configured map[string]bool) error {
 		return nil
 	}
 	if !maps.Equal(processGates.set, wanted) {
-		return problem(fmt.Errorf("differ from those of the first server of this process (%s): feature gates are global in a process; run the server in a process of its own", pairs(processGates.set)))
+		return problem(fmt.Errorf("differ from those of the first server of this process (%s): feature gates are global "+
+			"in a process; run the server in a process of its own", pairs(processGates.set)))
 	}
 	return nil
 }

@@ -108,7 +108,8 @@ func (b *builder) cacheCertificates(c *genericapiserver.Config) {
 	if proxy := c.Authentication.RequestHeaderConfig; proxy != nil {
 		userHeaders = proxy.UsernameHeaders
 	}
-	c.Authentication.Authenticator = newCertificateCache(c.Authentication.Authenticator, trusted.CurrentCABundleContent, userHeaders, clock.RealClock{})
+	c.Authentication.Authenticator = newCertificateCache(c.Authentication.Authenticator, trusted.CurrentCABundleContent,
+		userHeaders, clock.RealClock{})
 }
 
 // refuseRevokedKeys refuses revoked client certificates, if there is a list of them.
@@ -130,5 +131,6 @@ func (b *builder) needsIdentityLease(c *genericapiserver.Config) bool {
 // types.
 func (b *builder) admission(plugins admission.Interface) admission.Interface {
 	return bootstrapAdmission{admission.NewChainHandler(slices.Concat(b.config.Extensions.Admission,
-		[]admission.Interface{reservedGroups(b.config.Extensions.Groups), policyWrites{b}, plugins, growthLimit{b.settings.Limits.Entries, newRequesters()}})...)}
+		[]admission.Interface{reservedGroups(b.config.Extensions.Groups), policyWrites{b}, plugins,
+			growthLimit{b.settings.Limits.Entries, newRequesters()}})...)}
 }

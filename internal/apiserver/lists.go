@@ -56,7 +56,8 @@ type listGate struct {
 
 // newListGate returns a gate. size returns that of the stored objects of a resource, in one
 // namespace or, if it is empty, in all.
-func newListGate(size func(context.Context, schema.GroupResource, string) (storage.Size, error), limits config.Limits, requesters requesters, serializer k8sruntime.NegotiatedSerializer) *listGate {
+func newListGate(size func(context.Context, schema.GroupResource, string) (storage.Size, error), limits config.Limits,
+	requesters requesters, serializer k8sruntime.NegotiatedSerializer) *listGate {
 	return &listGate{size: size, limits: limits, serializer: serializer, requesters: requesters, serving: newBudgets()}
 }
 
@@ -86,7 +87,8 @@ func (g *listGate) limit(next http.Handler) http.Handler {
 		}
 		release, ok := g.acquire(r.Context(), cost)
 		if !ok {
-			err := errors.NewTooManyRequests("other lists of many objects are being served; use limit and continue, or try again later", retryAfter())
+			err := errors.NewTooManyRequests("other lists of many objects are being served; use limit and continue, or try "+
+				"again later", retryAfter())
 			responsewriters.ErrorNegotiated(err, g.serializer, schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
 			return
 		}
@@ -124,7 +126,8 @@ func (g *listGate) refusal(r *http.Request, info *request.RequestInfo, listed st
 	case isYAML(r) && largestYAML > 0 && listed.Bytes > largestYAML:
 		return &errors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
-			Message: fmt.Sprintf("the list has about %d MiB, and at most %d MiB are encoded in YAML (limits.largestYAMLList of the server's configuration): "+
+			Message: fmt.Sprintf("the list has about %d MiB, and at most %d MiB are encoded in YAML (limits.largestYAMLList "+
+				"of the server's configuration): "+
 				"request JSON%s", listed.Bytes>>20, largestYAML>>20, advice),
 		}}
 	case largest > 0 && listed.Bytes > largest:

@@ -71,7 +71,8 @@ func (m *mutatingPolicies) observe(openAPI *lazyOpenAPI, handler http.Handler) h
 // awaitMutatingPolicies returns when stored policies that mutate are in force, or
 // with a warning if the plugin takes too long. [Server.BuildOpenAPI] was called.
 func (s *Server) awaitMutatingPolicies(ctx context.Context) error {
-	waiting, cancel := context.WithTimeoutCause(ctx, schemasTimeout, errors.New("the admission plugin has not read the list of OpenAPI documents"))
+	waiting, cancel := context.WithTimeoutCause(ctx, schemasTimeout, errors.New("the admission plugin has not read "+
+		"the list of OpenAPI documents"))
 	defer cancel()
 	select {
 	case <-s.mutating.read:
@@ -79,7 +80,8 @@ func (s *Server) awaitMutatingPolicies(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("wait until mutating admission policies are in force: %w", context.Cause(ctx))
 		}
-		s.log.Warn("mutating admission policies refuse the requests that they match until the plugin has read the schemas", "error", context.Cause(waiting))
+		s.log.Warn("mutating admission policies refuse the requests that they match until the plugin has read the schemas",
+			"error", context.Cause(waiting))
 	}
 	return nil
 }

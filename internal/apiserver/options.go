@@ -88,7 +88,8 @@ func NewOptions(settings Settings) (*Options, error) {
 	o.upstream.Flagz = flagz.NamedFlagSetsReader{FlagSets: sections} // served at /flagz
 	o.profile.addFlags(flags)
 	if gate := string(genericfeatures.UnknownVersionInteroperabilityProxy); settings.APIServer.FeatureGates[gate] {
-		return nil, &config.FieldError{Path: "apiServer.featureGates." + gate, Message: "cannot be on: it connects to etcd by its address, which the embedded etcd does not have"}
+		return nil, &config.FieldError{Path: "apiServer.featureGates." + gate, Message: "cannot be on: it connects to " +
+			"etcd by its address, which the embedded etcd does not have"}
 	}
 	o.setDefaults()
 	o.setFields()
@@ -205,7 +206,8 @@ var owned = map[string]string{
 
 // unsupported are flags of upstream that would have no effect, and the reason.
 var unsupported = map[string]string{
-	"etcd-servers-overrides": "is not supported: all resources are stored in the same etcd, that of etcd.external.endpoints or the embedded one",
+	"etcd-servers-overrides": "is not supported: all resources are stored in the same etcd, that of " +
+		"etcd.external.endpoints or the embedded one",
 }
 
 // setFlags sets the flags in apiServer.flags, and the arguments.

@@ -99,7 +99,8 @@ func (p profile) handler(next http.Handler, serializer runtime.NegotiatedSeriali
 
 // connectStores connects the clients of the factory with etcd. Only upstream's
 // allocators of the profile kubernetes make such clients.
-func (p profile) connectStores(factory *serverstorage.DefaultStorageFactory, dial func(context.Context) (net.Conn, error), external config.ExternalEtcd) {
+func (p profile) connectStores(factory *serverstorage.DefaultStorageFactory,
+	dial func(context.Context) (net.Conn, error), external config.ExternalEtcd) {
 	if p.all == nil {
 		return
 	}
@@ -136,7 +137,8 @@ func (p profile) addHealthChecks(c *genericapiserver.Config) {
 // the resource is "*".
 func (p profile) storesMore(resource schema.GroupResource) bool {
 	names := workloads.StoredTypes[resource.Group]
-	return p.all != nil && (slices.Contains(names, resource.Resource) || resource.Resource == "*" && len(names) > 0 || resource == workloads.IPAddresses)
+	return p.all != nil && (slices.Contains(names, resource.Resource) || resource.Resource == "*" && len(names) > 0 ||
+		resource == workloads.IPAddresses)
 }
 
 // newServer creates the native API server with its types.

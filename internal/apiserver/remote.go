@@ -38,7 +38,8 @@ type remote struct {
 // the configuration is copied.
 func (b *builder) configureRemote() error {
 	resolver := b.config.Endpoints
-	b.remote = remote{webhooks: resolver.Webhooks(), aggregator: resolver.Aggregator(), direct: endpoints.Direct(), resolver: resolver, metrics: metrics.NewKubeRegistry()}
+	b.remote = remote{webhooks: resolver.Webhooks(), aggregator: resolver.Aggregator(), direct: endpoints.Direct(),
+		resolver: resolver, metrics: metrics.NewKubeRegistry()}
 	if selector := b.generic.EgressSelector; selector != nil {
 		dialers := map[egressselector.EgressType]utilnet.DialFunc{}
 		for _, kind := range []egressselector.EgressType{egressselector.ControlPlane, egressselector.Etcd, egressselector.Cluster} {

@@ -30,7 +30,8 @@ func (b *builder) limitRemote(next http.Handler) http.Handler {
 		name := info.APIVersion + "." + info.APIGroup
 		exceeded := func() {
 			if info.Verb != "watch" && logged.Changed(name+" "+info.Resource, "") {
-				slog.Warn("an aggregated API server's answer to this server's controllers is too large", "apiService", name, "resource", info.Resource, "verb", info.Verb, "limit", maxRemoteAnswer)
+				slog.Warn("an aggregated API server's answer to this server's controllers is too large", "apiService", name,
+					"resource", info.Resource, "verb", info.Verb, "limit", maxRemoteAnswer)
 			}
 		}
 		next.ServeHTTP(responsewriter.WrapForHTTP1Or2(&boundedAnswer{ResponseWriter: w, left: maxRemoteAnswer, exceeded: exceeded}), r)

@@ -26,7 +26,8 @@ type tokenGetter struct {
 func tokenGetterFor(client kubernetes.Interface) func(informers.SharedInformerFactory) serviceaccount.ServiceAccountTokenGetter {
 	return func(factory informers.SharedInformerFactory) serviceaccount.ServiceAccountTokenGetter {
 		core := factory.Core().V1()
-		return tokenGetter{serviceaccountcontroller.NewGetterFromClient(client, core.Secrets().Lister(), core.ServiceAccounts().Lister(), nil, nil)}
+		return tokenGetter{serviceaccountcontroller.NewGetterFromClient(client, core.Secrets().Lister(),
+			core.ServiceAccounts().Lister(), nil, nil)}
 	}
 }
 

@@ -41,7 +41,8 @@ func (l *watchLimit) limit(next http.Handler) http.Handler {
 		}
 		end, ok := l.open.try(budget{name, int64(l.most), 1})
 		if !ok {
-			err := errors.NewTooManyRequests(fmt.Sprintf("%q has %d open watches, the most that limits.watchesPerUser of the server's configuration allows: "+
+			err := errors.NewTooManyRequests(fmt.Sprintf("%q has %d open watches, the most that limits.watchesPerUser of "+
+				"the server's configuration allows: "+
 				"close watches that are not used, or raise the limit", name, l.most), watchRetry)
 			responsewriters.ErrorNegotiated(err, l.serializer, schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
 			return

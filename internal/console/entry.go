@@ -15,7 +15,8 @@ const enterScriptPath = "/enter.js"
 // is a new one, and goes to the application. After a redirect from another site, the
 // browser would not send the cookie.
 func writeEntry(w http.ResponseWriter, key string) {
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; base-uri 'none'; form-action "+
+		"'none'; frame-ancestors 'none'")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = fmt.Fprintf(w, `<!doctype html><meta charset="utf-8"><meta name="key" content="%s"><title>kube-hyper-mini</title><script src="%s"></script><noscript>The console needs JavaScript.</noscript>`,
 		attribute(key), enterScriptPath)

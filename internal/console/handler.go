@@ -125,9 +125,11 @@ func (h *handler) page(w http.ResponseWriter, r *http.Request) {
 	nonce := rand.Text()
 	assets := "http://" + r.Host + "/assets/"
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src "+assets+"; style-src "+assets+" 'nonce-"+nonce+
-		"'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'")
+		"'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "+
+		"require-trusted-types-for 'script'; trusted-types 'none'")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	page := strings.NewReplacer("{{nonce}}", nonce, "{{context}}", attribute(h.context), "{{namespace}}", attribute(h.namespace)).Replace(h.index)
+	page := strings.NewReplacer("{{nonce}}", nonce, "{{context}}", attribute(h.context), "{{namespace}}",
+		attribute(h.namespace)).Replace(h.index)
 	_, _ = w.Write([]byte(page)) // a client that is gone has no use for an error
 }
 

@@ -134,7 +134,8 @@ func listOnceServed(ctx context.Context, config *rest.Config, log *slog.Logger) 
 		}
 		select {
 		case <-warn:
-			log.Warn("ServiceEndpoints are not served, though they are defined, and references to Services are not resolved: see the versions and conditions of crd/"+definitionName, "error", err)
+			log.Warn("ServiceEndpoints are not served, though they are defined, and references to Services are not "+
+				"resolved: see the versions and conditions of crd/"+definitionName, "error", err)
 			ticker.Reset(slowServedPoll)
 		case <-ctx.Done():
 			return nil, fmt.Errorf("wait until %s is served: %w", definitionName, errors.Join(context.Cause(ctx), err))

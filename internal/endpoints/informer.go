@@ -96,7 +96,8 @@ func reinstall(client dynamic.Interface, log *slog.Logger) cache.WatchErrorHandl
 			return
 		}
 		if createErr != nil {
-			log.Warn("the definition of ServiceEndpoint was deleted and cannot be created again: references to Services are not resolved", "error", createErr)
+			log.Warn("the definition of ServiceEndpoint was deleted and cannot be created again: references to Services are "+
+				"not resolved", "error", createErr)
 		} else {
 			log.Warn("ServiceEndpoints are not served, though they are defined: see the conditions of crd/"+definitionName, "error", err)
 		}

@@ -7,9 +7,11 @@ type resolverMetrics struct{ targets, reachable *prometheus.GaugeVec }
 
 func newResolverMetrics() resolverMetrics {
 	gauge := func(name, help string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kube_hyper_mini_service_endpoint_" + name, Help: help}, []string{"namespace", "name"})
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kube_hyper_mini_service_endpoint_" + name, Help: help},
+			[]string{"namespace", "name"})
 	}
-	return resolverMetrics{gauge("targets", "Targets of a ServiceEndpoint object."), gauge("reachable_targets", "Targets of a ServiceEndpoint object that speak TLS.")}
+	return resolverMetrics{gauge("targets", "Targets of a ServiceEndpoint object."),
+		gauge("reachable_targets", "Targets of a ServiceEndpoint object that speak TLS.")}
 }
 
 // Metrics are those of this resolver.

@@ -31,7 +31,8 @@ type DeniedError struct {
 
 // Error implements error.
 func (e *DeniedError) Error() string {
-	return fmt.Sprintf("%s is not allowed by serviceEndpointPolicy in the server's configuration; its administrator can allow it there, or name it in serviceEndpoints", e.Target)
+	return fmt.Sprintf("%s is not allowed by serviceEndpointPolicy in the server's configuration; its administrator "+
+		"can allow it there, or name it in serviceEndpoints", e.Target)
 }
 
 // NewPolicy reads a valid configuration. loopback tells whether the server listens on

@@ -117,7 +117,8 @@ func (p *prober) probe(ctx context.Context, ref Reference) (bool, error) {
 	case failures != nil:
 		condition.Reason, condition.Message = "SomeTargetsReachable", failures.Error()
 	}
-	return failures == nil, p.write(ctx, ref, current, status{Reachable: fmt.Sprintf("%d/%d", reached, len(targets)), Conditions: current.Conditions}, condition)
+	return failures == nil, p.write(ctx, ref, current, status{Reachable: fmt.Sprintf("%d/%d", reached, len(targets)),
+		Conditions: current.Conditions}, condition)
 }
 
 // write writes the wanted status with the condition if it differs from the

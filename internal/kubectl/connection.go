@@ -31,13 +31,15 @@ var notServed = regexp.MustCompile(`(?is)(could not find the requested resource|
 
 // hint is what to do about an error of kubectl; empty if nothing is known.
 func (c Connection) hint(message string) string {
-	if c.Start != "" && strings.HasPrefix(message, "The connection to the server "+strings.TrimPrefix(c.Address.Local, "https://")+" was refused") {
+	refused := "The connection to the server " + strings.TrimPrefix(c.Address.Local, "https://") + " was refused"
+	if c.Start != "" && strings.HasPrefix(message, refused) {
 		return "\nThe server of this machine is stopped. Start it with " + c.Start
 	}
 	if !c.Generic || !notServed.MatchString(message) {
 		return ""
 	}
-	return "\nThis server has no workloads. With --profile kubernetes (server, run) or apis.profile in the configuration, it stores them as data."
+	return "\nThis server has no workloads. With --profile kubernetes (server, run) or apis.profile in the " +
+		"configuration, it stores them as data."
 }
 
 // Address has the URL of a server that its kubeconfig has, and the one for clients on the

@@ -29,7 +29,8 @@ func RefuseKubelet(next http.Handler, serializer runtime.NegotiatedSerializer) h
 			return
 		}
 		err := apierrors.NewMethodNotSupported(corev1.Resource(info.Resource+"/"+info.Subresource), info.Verb)
-		err.ErrStatus.Message = fmt.Sprintf("%s/%s is not available: kube-hyper-mini stores %s as data, and nothing runs them: there is no kubelet and no container to connect to",
+		err.ErrStatus.Message = fmt.Sprintf("%s/%s is not available: kube-hyper-mini stores %s as data, and nothing runs "+
+			"them: there is no kubelet and no container to connect to",
 			info.Resource, info.Subresource, info.Resource)
 		responsewriters.ErrorNegotiated(err, serializer, corev1.SchemeGroupVersion, w, r)
 	})

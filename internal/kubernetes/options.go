@@ -31,7 +31,8 @@ type Options struct {
 // NewOptions returns the defaults. They are kube-apiserver's, except allow-privileged:
 // no pod runs here, and clusters allow it.
 func NewOptions() *Options {
-	return &Options{clusterIPRanges: kubeoptions.DefaultServiceIPCIDR.String(), nodePorts: kubeoptions.DefaultServiceNodePortRange, allowPrivileged: true}
+	return &Options{clusterIPRanges: kubeoptions.DefaultServiceIPCIDR.String(),
+		nodePorts: kubeoptions.DefaultServiceNodePortRange, allowPrivileged: true}
 }
 
 // AddFlags adds the flags with the names and the syntax of kube-apiserver.

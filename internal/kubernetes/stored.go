@@ -51,7 +51,8 @@ func Stored(ctx context.Context, kv clientv3.KV, prefix string) ([]string, error
 // describe counts and names the objects of one type; empty if there are none.
 func describe(ctx context.Context, kv clientv3.KV, root string, resource schema.GroupResource) (string, error) {
 	below := store.NamespaceKeys(root, workloads.KeyPrefix(resource), "")
-	response, err := kv.Get(ctx, below, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(namedObjects+int64(len(workloads.OwnObjects))))
+	response, err := kv.Get(ctx, below, clientv3.WithPrefix(), clientv3.WithKeysOnly(),
+		clientv3.WithLimit(namedObjects+int64(len(workloads.OwnObjects))))
 	if err != nil {
 		return "", fmt.Errorf("look for %s: %w", resource, err)
 	}

@@ -39,7 +39,8 @@ func NamesObject(r *http.Request, info *request.RequestInfo, crd *apiextensionsv
 	if info.Name == "" || !servedPlainly(crd, info) || crd.Spec.Scope == apiextensionsv1.NamespaceScoped && info.Namespace == "" {
 		return false
 	}
-	if _, _, err := negotiation.NegotiateOutputMediaType(r, apiextensionsapiserver.Codecs, negotiation.DefaultEndpointRestrictions); err != nil {
+	if _, _, err := negotiation.NegotiateOutputMediaType(r, apiextensionsapiserver.Codecs,
+		negotiation.DefaultEndpointRestrictions); err != nil {
 		return false
 	}
 	switch info.Verb {
@@ -68,7 +69,8 @@ func decodeQuery(r *http.Request, options runtime.Object) bool {
 func WriteNotFound(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) {
 	write := func(w http.ResponseWriter, r *http.Request) {
 		err := apierrors.NewNotFound(schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, info.Name)
-		responsewriters.ErrorNegotiated(err, apiextensionsapiserver.Codecs, schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
+		version := schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}
+		responsewriters.ErrorNegotiated(err, apiextensionsapiserver.Codecs, version, w, r)
 	}
 	metrics.InstrumentHandlerFunc(strings.ToUpper(info.Verb), info.APIGroup, info.APIVersion, info.Resource, info.Subresource,
 		metrics.CleanScope(info), metrics.APIServerComponent, false, "", write)(w, r)

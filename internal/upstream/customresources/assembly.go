@@ -58,8 +58,8 @@ type Handler interface {
 }
 
 // NewHandler creates the handler of custom resources. It has no discovery handlers.
-func (a *Assembly) NewHandler(crds informers.CustomResourceDefinitionInformer, delegate http.Handler, stores genericregistry.RESTOptionsGetter,
-	establishing *establish.EstablishingController, group *genericapiserver.APIGroupInfo,
+func (a *Assembly) NewHandler(crds informers.CustomResourceDefinitionInformer, delegate http.Handler,
+	stores genericregistry.RESTOptionsGetter, establishing *establish.EstablishingController, group *genericapiserver.APIGroupInfo,
 ) (Handler, error) {
 	handler, err := apiextensionsapiserver.NewCustomResourceDefinitionHandler(nil, nil, crds, delegate,
 		stores, a.Generic.AdmissionControl, establishing, a.extra.ServiceResolver, a.extra.AuthResolverWrapper, a.extra.MasterCount,

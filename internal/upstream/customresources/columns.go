@@ -45,7 +45,8 @@ func tableOf(r *http.Request, verb string) (table, ok bool) {
 	if r.Header.Get("Upgrade") != "" || strings.Contains(accept, "as=PartialObjectMetadata") || strings.Contains(accept, "cbor") {
 		return false, false
 	}
-	mediaType, ok := negotiation.NegotiateMediaTypeOptions(accept, plainSerializer.SupportedMediaTypes(), withTables{negotiation.DefaultEndpointRestrictions})
+	mediaType, ok := negotiation.NegotiateMediaTypeOptions(accept, plainSerializer.SupportedMediaTypes(),
+		withTables{negotiation.DefaultEndpointRestrictions})
 	isJSON := mediaType.Accepted.MediaType == runtime.ContentTypeJSON
 	switch target := mediaType.Convert; {
 	case !ok:
@@ -83,7 +84,8 @@ func tableOptions(r *http.Request) *metav1.TableOptions {
 
 // WriteTable answers a list with a table without rows as of the revision. crd is the whole
 // CRD. After an error nothing was written.
-func (p *PlainRequest) WriteTable(w http.ResponseWriter, r *http.Request, revision int64, crd *apiextensionsv1.CustomResourceDefinition) error {
+func (p *PlainRequest) WriteTable(w http.ResponseWriter, r *http.Request, revision int64,
+	crd *apiextensionsv1.CustomResourceDefinition) error {
 	table, err := p.asTable(r.Context(), crd, p.emptyList(revision))
 	if err != nil {
 		return err
@@ -96,7 +98,8 @@ func (p *PlainRequest) WriteTable(w http.ResponseWriter, r *http.Request, revisi
 }
 
 // asTable converts a list without objects.
-func (p *PlainRequest) asTable(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, list runtime.Object) (*metav1.Table, error) {
+func (p *PlainRequest) asTable(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition,
+	list runtime.Object) (*metav1.Table, error) {
 	for _, version := range crd.Spec.Versions {
 		if version.Name != p.Info.APIVersion {
 			continue

@@ -44,7 +44,8 @@ var (
 // It changes the slice.
 func Served(gv schema.GroupVersion, group []*apiextensionsv1.CustomResourceDefinition) []*apiextensionsv1.CustomResourceDefinition {
 	served := slices.DeleteFunc(group, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
-		return !apiextensionshelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established) || !apiextensionshelpers.HasServedCRDVersion(crd, gv.Version)
+		return !apiextensionshelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established) ||
+			!apiextensionshelpers.HasServedCRDVersion(crd, gv.Version)
 	})
 	slices.SortFunc(served, func(a, b *apiextensionsv1.CustomResourceDefinition) int {
 		return cmp.Compare(a.Status.AcceptedNames.Plural, b.Status.AcceptedNames.Plural)

@@ -147,7 +147,8 @@ func (p *PlainRequest) emptyList(revision int64) *unstructured.UnstructuredList 
 // WriteList answers a list with no objects as of the revision.
 func (p *PlainRequest) WriteList(w http.ResponseWriter, r *http.Request, revision int64) {
 	p.instrument(w, r, func(w http.ResponseWriter, r *http.Request) {
-		responsewriters.WriteObjectNegotiated(plainSerializer, negotiation.DefaultEndpointRestrictions, p.Version(), w, r, http.StatusOK, p.emptyList(revision), false)
+		responsewriters.WriteObjectNegotiated(plainSerializer, negotiation.DefaultEndpointRestrictions, p.Version(), w, r,
+			http.StatusOK, p.emptyList(revision), false)
 	})
 }
 

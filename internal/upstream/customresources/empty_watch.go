@@ -42,7 +42,8 @@ const (
 
 // Continue returns the writer and the request with which the handler continues a watch
 // from the revision. begun is called when the handler watches.
-func Continue(w http.ResponseWriter, r *http.Request, revision int64, remaining time.Duration, begun func()) (http.ResponseWriter, *http.Request) {
+func Continue(w http.ResponseWriter, r *http.Request, revision int64, remaining time.Duration,
+	begun func()) (http.ResponseWriter, *http.Request) {
 	return responsewriter.WrapForHTTP1Or2(&continuedResponse{inner: w, begun: begun}), continuedFrom(r, revision, remaining)
 }
 

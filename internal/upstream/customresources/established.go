@@ -78,10 +78,12 @@ func Establish(crd *apiextensions.CustomResourceDefinition) {
 
 // EstablishAccepted queues each CRD whose names are accepted for the establishing
 // controller, after delay, which is called for each. Call it before the informer starts.
-func EstablishAccepted(crds informers.CustomResourceDefinitionInformer, controller *establish.EstablishingController, delay func() time.Duration) error {
+func EstablishAccepted(crds informers.CustomResourceDefinitionInformer, controller *establish.EstablishingController,
+	delay func() time.Duration) error {
 	queue := func(obj any) {
 		crd := obj.(*apiextensionsv1.CustomResourceDefinition)
-		if apiextensionshelpers.IsCRDConditionTrue(crd, apiextensionsv1.NamesAccepted) && !apiextensionshelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established) {
+		if apiextensionshelpers.IsCRDConditionTrue(crd, apiextensionsv1.NamesAccepted) &&
+			!apiextensionshelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established) {
 			controller.QueueCRD(crd.Name, delay())
 		}
 	}

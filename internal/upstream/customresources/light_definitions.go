@@ -61,7 +61,8 @@ type statusWriter struct {
 }
 
 // UpdateStatus implements [client.CustomResourceDefinitionInterface].
-func (w statusWriter) UpdateStatus(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition, options metav1.UpdateOptions) (*apiextensionsv1.CustomResourceDefinition, error) {
+func (w statusWriter) UpdateStatus(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition,
+	options metav1.UpdateOptions) (*apiextensionsv1.CustomResourceDefinition, error) {
 	stored, err := w.light.Metadata(ctx, crd.Name)
 	if err != nil {
 		return nil, err

@@ -61,7 +61,8 @@ var itemsBegin = []byte(`"items":[`)
 // not write compact JSON.
 func ListHead(meta metav1.ListMeta, encode func(runtime.Object, io.Writer) error) (head []byte, ok bool, err error) {
 	var empty bytes.Buffer
-	if err := encode(&apiextensions.CustomResourceDefinitionList{ListMeta: meta, Items: []apiextensions.CustomResourceDefinition{}}, &empty); err != nil {
+	if err := encode(&apiextensions.CustomResourceDefinitionList{ListMeta: meta,
+		Items: []apiextensions.CustomResourceDefinition{}}, &empty); err != nil {
 		return nil, false, err
 	}
 	head, ok = bytes.CutSuffix(empty.Bytes(), ListEnd)
@@ -77,7 +78,8 @@ func EncodeItem(crd *apiextensions.CustomResourceDefinition, encode func(runtime
 	item, begins := bytes.CutPrefix(list.Bytes(), head)
 	item, ends := bytes.CutSuffix(item, ListEnd)
 	if !begins || !ends {
-		return fmt.Errorf("encode CustomResourceDefinition %s in a list: the encoder writes something else around it than in an empty list", crd.Name)
+		return fmt.Errorf("encode CustomResourceDefinition %s in a list: the encoder writes something else around it "+
+			"than in an empty list", crd.Name)
 	}
 	_, err := w.Write(item)
 	return err

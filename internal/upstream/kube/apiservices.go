@@ -90,7 +90,8 @@ const (
 func CRDAPIService(gv schema.GroupVersion) *v1.APIService {
 	return &v1.APIService{
 		ObjectMeta: metav1.ObjectMeta{Name: APIServiceName(gv), Labels: CRDAPIServices()},
-		Spec:       v1.APIServiceSpec{Group: gv.Group, Version: gv.Version, GroupPriorityMinimum: crdGroupPriority, VersionPriority: crdVersionPriority},
+		Spec: v1.APIServiceSpec{Group: gv.Group, Version: gv.Version, GroupPriorityMinimum: crdGroupPriority,
+			VersionPriority: crdVersionPriority},
 	}
 }
 

@@ -91,7 +91,8 @@ func (g GenericOptions) Apply() (*AppliedOptions, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the loopback client: %w", err)
 	}
-	a := &AppliedOptions{Config: c, Informers: informers.NewSharedInformerFactoryWithOptions(client, informerResync, informers.WithTransform(g.Transform))}
+	a := &AppliedOptions{Config: c, Informers: informers.NewSharedInformerFactoryWithOptions(client, informerResync,
+		informers.WithTransform(g.Transform))}
 	g.Prepare(c, client)
 	ctx := wait.ContextForChannel(c.DrainedNotify())
 	for _, step := range []struct {
@@ -107,11 +108,13 @@ func (g GenericOptions) Apply() (*AppliedOptions, error) {
 		{"OpenAPI", func() error { g.applyOpenAPI(c); return nil }},
 		{"storage", func() (err error) { a.Stores, err = g.applyStorage(c); return err }},
 		{"authentication", func() error {
-			return s.Authentication.ApplyTo(ctx, &c.Authentication, c.SecureServing, c.EgressSelector, c.OpenAPIConfig, c.OpenAPIV3Config, client, a.Informers, c.APIServerID)
+			return s.Authentication.ApplyTo(ctx, &c.Authentication, c.SecureServing, c.EgressSelector, c.OpenAPIConfig,
+				c.OpenAPIV3Config, client, a.Informers, c.APIServerID)
 		}},
 		{"authentication", func() error { return g.Authenticated(c) }},
 		{"authorization", func() (err error) {
-			c.Authorization.Authorizer, c.RuleResolver, a.RBAC, err = controlplane.BuildAuthorizer(ctx, s, c.EgressSelector, c.APIServerID, a.Informers)
+			c.Authorization.Authorizer, c.RuleResolver, a.RBAC, err = controlplane.BuildAuthorizer(ctx, s, c.EgressSelector,
+				c.APIServerID, a.Informers)
 			return err
 		}},
 		{"audit", func() error { return s.Audit.ApplyTo(c) }},
@@ -139,7 +142,8 @@ func (g GenericOptions) applyTracing(c *genericapiserver.Config) error {
 
 func (g GenericOptions) applyOpenAPI(c *genericapiserver.Config) {
 	definitions := openapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(g.Definitions)
-	namer := openapinamer.NewDefinitionNamer(append([]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme}, g.Schemes...)...)
+	namer := openapinamer.NewDefinitionNamer(append([]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme,
+		aggregatorscheme.Scheme}, g.Schemes...)...)
 	c.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
 	c.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
 	if len(g.Schemes) > 0 { // types of programs may have no OpenAPIModelName

@@ -35,7 +35,8 @@ const NamespaceGrace = 5 * time.Second
 // DeleteContent deletes the objects of a terminating namespace and removes its finalizer.
 // types lists the types to visit; it is called more than once. While objects are left,
 // the error is a [deletion.ResourcesRemainingError].
-func DeleteContent(ctx context.Context, client kubernetes.Interface, objects metadata.Interface, namespace string, types func() ([]*metav1.APIResourceList, error)) error {
+func DeleteContent(ctx context.Context, client kubernetes.Interface, objects metadata.Interface, namespace string,
+	types func() ([]*metav1.APIResourceList, error)) error {
 	lists, err := types()
 	if len(lists) == 0 {
 		// The constructor ends the process then.
@@ -50,6 +51,7 @@ func DeleteContent(ctx context.Context, client kubernetes.Interface, objects met
 		constructed = true
 		return lists, nil
 	}
-	deleter := deletion.NewNamespacedResourcesDeleter(ctx, client.CoreV1().Namespaces(), objects, client.CoreV1(), discover, corev1.FinalizerKubernetes)
+	deleter := deletion.NewNamespacedResourcesDeleter(ctx, client.CoreV1().Namespaces(), objects, client.CoreV1(),
+		discover, corev1.FinalizerKubernetes)
 	return deleter.Delete(ctx, namespace)
 }

@@ -51,7 +51,8 @@ type OpenAPIConfigs struct {
 // TakeOpenAPI prepares the aggregator's configuration and delegate so that the
 // aggregator comes without OpenAPI controllers, and returns the delegate to use
 // and the configuration. [CheckOpenAPITaken] reports whether it worked.
-func TakeOpenAPI(config *aggregatorapiserver.Config, delegate genericapiserver.DelegationTarget) (genericapiserver.DelegationTarget, OpenAPIConfigs) {
+func TakeOpenAPI(config *aggregatorapiserver.Config,
+	delegate genericapiserver.DelegationTarget) (genericapiserver.DelegationTarget, OpenAPIConfigs) {
 	taken := OpenAPIConfigs{V2: config.GenericConfig.OpenAPIConfig, V3: config.GenericConfig.OpenAPIV3Config}
 	return &openAPITaker{DelegationTarget: delegate, take: func() {
 		config.GenericConfig.OpenAPIConfig, config.GenericConfig.OpenAPIV3Config = nil, nil
@@ -89,7 +90,8 @@ func CheckOpenAPITaken(aggregator *aggregatorapiserver.APIAggregator) error {
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("take OpenAPI from the aggregator: %w: this build mixes versions of Kubernetes; build it with the versions in its go.mod", err)
+		return fmt.Errorf("take OpenAPI from the aggregator: %w: this build mixes versions of Kubernetes; build it with "+
+			"the versions in its go.mod", err)
 	}
 	return nil
 }
@@ -107,7 +109,8 @@ func BuildOpenAPI(server *genericapiserver.GenericAPIServer, configs OpenAPIConf
 // MergeOpenAPI builds the documents of the aggregator, which merge those of its
 // delegates with its own, and serves them on paths. Remote servers are added to
 // what it returns. Call it after the aggregator has prepared to run.
-func MergeOpenAPI(aggregator *genericapiserver.GenericAPIServer, configs OpenAPIConfigs, paths *mux.PathRecorderMux) (openapiv2.SpecAggregator, openapiv3.SpecProxier, error) {
+func MergeOpenAPI(aggregator *genericapiserver.GenericAPIServer, configs OpenAPIConfigs,
+	paths *mux.PathRecorderMux) (openapiv2.SpecAggregator, openapiv3.SpecProxier, error) {
 	downloader := openapiv2.NewDownloader()
 	v2, err := openapiv2.BuildAndRegisterAggregator(&downloader, aggregator.NextDelegate(),
 		aggregator.Handler.GoRestfulContainer.RegisteredWebServices(), configs.V2, paths)

@@ -79,7 +79,8 @@ type handlerCapture struct {
 }
 
 // AddEventHandlerWithResyncPeriod implements [cache.SharedInformer].
-func (c handlerCapture) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, period time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+func (c handlerCapture) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler,
+	period time.Duration) (cache.ResourceEventHandlerRegistration, error) {
 	if c.of.Before != nil {
 		handler = precededHandler{handler, c.of.Before}
 	}

@@ -131,7 +131,8 @@ func (w *writers) role(role reconciliation.RuleOwner, client reconciliation.Rule
 			return fmt.Errorf("reconcile role %s: %w", role.GetName(), err)
 		}
 		if result.Protected && result.Operation != reconciliation.ReconcileNone {
-			w.log.Warn("a bootstrap role is protected from reconciliation and lacks permissions", "role", role.GetName(), "missing", fmt.Sprint(result.MissingRules))
+			w.log.Warn("a bootstrap role is protected from reconciliation and lacks permissions", "role", role.GetName(),
+				"missing", fmt.Sprint(result.MissingRules))
 		}
 		return nil
 	})
@@ -149,7 +150,8 @@ func (w *writers) binding(binding reconciliation.RoleBinding, client reconciliat
 			return fmt.Errorf("reconcile role binding %s: %w", binding.GetName(), err)
 		}
 		if result.Protected && result.Operation != reconciliation.ReconcileNone {
-			w.log.Warn("a bootstrap role binding is protected from reconciliation and lacks subjects", "binding", binding.GetName(), "missing", fmt.Sprint(result.MissingSubjects))
+			w.log.Warn("a bootstrap role binding is protected from reconciliation and lacks subjects", "binding",
+				binding.GetName(), "missing", fmt.Sprint(result.MissingSubjects))
 		}
 		return nil
 	})

@@ -74,8 +74,9 @@ func DefaultResources() *serverstorage.ResourceConfig {
 // StoredTypes are the resources that the servers of the chain store, by
 // group. Events are stored for both of their groups as those of the core group.
 var StoredTypes = map[string][]string{
-	"":                             {"configmaps", "events", "namespaces", "resourcequotas", "secrets", "serviceaccounts"},
-	"admissionregistration.k8s.io": {"mutatingadmissionpolicies", "mutatingadmissionpolicybindings", "mutatingwebhookconfigurations", "validatingadmissionpolicies", "validatingadmissionpolicybindings", "validatingwebhookconfigurations"},
+	"": {"configmaps", "events", "namespaces", "resourcequotas", "secrets", "serviceaccounts"},
+	"admissionregistration.k8s.io": {"mutatingadmissionpolicies", "mutatingadmissionpolicybindings",
+		"mutatingwebhookconfigurations", "validatingadmissionpolicies", "validatingadmissionpolicybindings", "validatingwebhookconfigurations"},
 	"apiextensions.k8s.io":         {"customresourcedefinitions"},
 	"apiregistration.k8s.io":       {"apiservices"},
 	"certificates.k8s.io":          {"certificatesigningrequests", "clustertrustbundles", "podcertificaterequests"},

@@ -48,7 +48,8 @@ func DropRouteLeftovers(servers ...*genericapiserver.GenericAPIServer) error {
 func fieldOf(pointer reflect.Value, name string) (reflect.Value, error) {
 	field := pointer.Elem().FieldByName(name)
 	if !field.IsValid() {
-		return field, fmt.Errorf("find the field %s of %s: this build mixes versions of Kubernetes; build it with the versions in its go.mod", name, pointer.Type())
+		return field, fmt.Errorf("find the field %s of %s: this build mixes versions of Kubernetes; build it with the "+
+			"versions in its go.mod", name, pointer.Type())
 	}
 	return reflect.NewAt(field.Type(), field.Addr().UnsafePointer()).Elem(), nil
 }

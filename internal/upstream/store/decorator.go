@@ -23,7 +23,8 @@ import (
 //   TestReadsSeeWatchedWrites fails.
 
 // Raw makes the store of a resource; [New] does.
-type Raw func(config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error)
+type Raw func(config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object,
+	resourcePrefix string) (storage.Interface, factory.DestroyFunc, error)
 
 // Uncached is the decorator that adds nothing.
 func Uncached(raw Raw) generic.StorageDecorator {
@@ -40,7 +41,8 @@ type AddCache func() (cached storage.Interface, stop func(), err error)
 // Cached is the decorator for stores with a watch cache. combine makes the result from a store
 // without one. A cache calls start before its first list; without start, which may be nil, it
 // lists the objects.
-func Cached(raw Raw, start CacheStart, combine func(below storage.Interface, destroy factory.DestroyFunc, add AddCache) (storage.Interface, factory.DestroyFunc, error)) generic.StorageDecorator {
+func Cached(raw Raw, start CacheStart, combine func(below storage.Interface, destroy factory.DestroyFunc,
+	add AddCache) (storage.Interface, factory.DestroyFunc, error)) generic.StorageDecorator {
 	return func(config *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),
 		newFunc, newListFunc func() runtime.Object, getAttrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers,
 	) (storage.Interface, factory.DestroyFunc, error) {

@@ -51,7 +51,8 @@ func New(client *clientv3.Client, compactor etcd3.Compactor, config *storageback
 
 	transformer := transformerOf(config)
 	versioner := storage.APIObjectVersioner{}
-	decoder := etcd3.Decoder(&namingDecoder{etcd3.NewDefaultDecoder(config.Codec, versioner), client.KV, NamespaceKeys(config.Prefix, resourcePrefix, ""), report})
+	decoder := etcd3.Decoder(&namingDecoder{etcd3.NewDefaultDecoder(config.Codec, versioner), client.KV,
+		NamespaceKeys(config.Prefix, resourcePrefix, ""), report})
 	unsafeDelete := utilfeature.DefaultFeatureGate.Enabled(features.AllowUnsafeMalformedObjectDeletion)
 	if unsafeDelete {
 		transformer = etcd3.WithCorruptObjErrorHandlingTransformer(transformer)

@@ -117,7 +117,8 @@ func CheckCustomResourcePrefix(getter generic.RESTOptionsGetter) error {
 		return fmt.Errorf("find where custom resources are stored: %w", err)
 	}
 	if want := CustomResourcePrefix(probe); options.ResourcePrefix != want {
-		return fmt.Errorf("custom resources are stored at %q, not at %q: this build mixes versions of Kubernetes; build it with the versions in its go.mod", options.ResourcePrefix, want)
+		return fmt.Errorf("custom resources are stored at %q, not at %q: this build mixes versions of Kubernetes; build "+
+			"it with the versions in its go.mod", options.ResourcePrefix, want)
 	}
 	return nil
 }

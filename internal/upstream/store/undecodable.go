@@ -29,7 +29,8 @@ type namingDecoder struct {
 }
 
 // DecodeListItem implements [etcd3.Decoder].
-func (d *namingDecoder) DecodeListItem(ctx context.Context, data []byte, revision uint64, newItem func() runtime.Object) (runtime.Object, error) {
+func (d *namingDecoder) DecodeListItem(ctx context.Context, data []byte, revision uint64,
+	newItem func() runtime.Object) (runtime.Object, error) {
 	obj, err := d.Decoder.DecodeListItem(ctx, data, revision, newItem)
 	if err == nil {
 		return obj, nil

@@ -28,7 +28,8 @@ var StoredTypes = map[string][]string{
 	"networking.k8s.io": {"ingressclasses", "ingresses", "networkpolicies", "servicecidrs"},
 	"node.k8s.io":       {"runtimeclasses"},
 	"policy":            {"poddisruptionbudgets"},
-	"resource.k8s.io":   {"deviceclasses", "devicetaintrules", "resourceclaims", "resourceclaimtemplates", "resourcepoolstatusrequests", "resourceslices"},
+	"resource.k8s.io": {"deviceclasses", "devicetaintrules", "resourceclaims", "resourceclaimtemplates",
+		"resourcepoolstatusrequests", "resourceslices"},
 	"scheduling.k8s.io": {"podgroups", "priorityclasses", "workloads"},
 	"storage.k8s.io":    {"csidrivers", "csinodes", "csistoragecapacities", "storageclasses", "volumeattachments", "volumeattributesclasses"},
 }
