@@ -14,6 +14,10 @@ type Planes struct {
 	SleepAfter Duration `json:"sleepAfter"`
 	// MaxAwake is the number of control planes that run at a time.
 	MaxAwake int `json:"maxAwake"`
+	// Memory and Descriptors (open files) of the process are those from which on control planes are stopped
+	// before another one starts; 0 for no bound.
+	Memory      resource.Quantity `json:"memory"`
+	Descriptors int               `json:"descriptors"`
 	// QuotaBackend is the largest size of the database of each.
 	QuotaBackend resource.Quantity `json:"quotaBackend"`
 	// BackupDir has the backups of each in a directory of its name; empty means planes in
@@ -40,6 +44,9 @@ func (c *ServerConfiguration) validatePlanes(fail func(path, format string, args
 	}
 	if planes.MaxAwake < 1 {
 		fail("planes.maxAwake", "%d is out of range; at least 1", planes.MaxAwake)
+	}
+	if planes.Memory.Sign() < 0 || planes.Descriptors < 0 {
+		fail("planes.memory", "memory %s and descriptors %d must not be negative; 0 is no bound", planes.Memory.String(), planes.Descriptors)
 	}
 	if planes.QuotaBackend.Value() < minQuota {
 		fail("planes.quotaBackend", "%s is too small; at least 64Mi", planes.QuotaBackend.String())

@@ -70,7 +70,7 @@ func (m *Manager) run(ctx context.Context, config *rest.Config) error {
 	m.running = ctx
 	m.mu.Unlock()
 	var work sync.WaitGroup
-	work.Go(func() { m.scan(ctx, c.delete) })
+	work.Go(func() { m.upkeep(ctx, c.delete) })
 	for range reconcilers {
 		work.Go(func() {
 			for c.next(ctx) {

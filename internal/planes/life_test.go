@@ -1,6 +1,7 @@
 package planes
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -186,22 +187,23 @@ func TestObjectQuota(t *testing.T) {
 	addMap(t, client, "one")
 	h.sleepNow(t, "acme")
 	o := h.await(t, "acme", func(o *object) bool { return o.Status.Phase == phaseAsleep && o.Status.Objects > 0 })
-	patch := []byte(`{"spec":{"quota":{"objects":1,"bytes":"64Mi"}}}`)
-	if _, err := h.objects.Patch(t.Context(), "acme", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
 	p, err := h.plane("acme")
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the quota is known", func() bool { return p.currentSpec().Quota.Objects == 1 })
+	limit := func(objects int64) {
+		patch := fmt.Appendf(nil, `{"spec":{"quota":{"objects":%d,"bytes":"64Mi"}}}`, objects)
+		if _, err := h.objects.Patch(t.Context(), "acme", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the quota is known", func() bool { return p.currentSpec().Quota.Objects == objects })
+	}
+	limit(1)
 	hasMaps(t, client, true, false) // wakes it
 	_, err = client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("two"), metav1.CreateOptions{})
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "spec.quota.objects") {
 		t.Errorf("beyond the quota of %d objects: %v", o.Status.Objects, err)
 	}
-	p.mu.Lock()
-	p.spec.Quota.Objects = 1 << 20
-	p.mu.Unlock()
+	limit(1 << 20)
 	addMap(t, client, "two")
 }

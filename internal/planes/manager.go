@@ -52,6 +52,7 @@ type Manager struct {
 	running context.Context   // of the controller; nil before and after it
 	objects dynamic.Interface // of the host, set before running
 	awake   int               // control planes in memory
+	changes int               // of awake, in all
 	freed   chan struct{}     // closed when awake falls, or a request ends
 }
 
@@ -125,15 +126,17 @@ func (m *Manager) list() []*plane {
 // longest ago, and has no request, to sleep.
 func (m *Manager) takeRoom(ctx context.Context) error {
 	for {
+		full := m.exceedsLimits()
 		m.mu.Lock()
-		if m.awake < m.config.Host.Planes.MaxAwake {
+		if m.awake < m.config.Host.Planes.MaxAwake && !full {
 			m.awake++
+			m.changes++
 			m.mu.Unlock()
 			return nil
 		}
 		freed := m.freed
 		m.mu.Unlock()
-		if p := m.leastRecentlyUsed(); p != nil && p.sleep(ctx, 0) {
+		if m.sleepLeastRecentlyUsed(ctx) {
 			continue
 		}
 		select {
@@ -162,6 +165,7 @@ func (m *Manager) giveRoom() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.awake--
+	m.changes++
 	m.wakeWaiting()
 }
 
@@ -182,35 +186,6 @@ func (m *Manager) begin(f func(ctx context.Context)) bool {
 	ctx := m.running
 	m.work.Go(func() { f(ctx) })
 	return true
-}
-
-// scan puts control planes to sleep that were not used for their time, and has those deleted
-// whose lifetime is over, until ctx ends.
-func (m *Manager) scan(ctx context.Context, remove func(ctx context.Context, name string) error) {
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		for _, p := range m.list() {
-			used, idle := p.idleSince()
-			spec := p.currentSpec()
-			if after := durationOf(spec.SleepAfter, m.config.Host.Planes.SleepAfter.Duration); idle && time.Since(used) >= after {
-				m.begin(func(ctx context.Context) { p.sleep(ctx, after) })
-			}
-			if due := p.dueBackup(); !due.IsZero() && time.Now().After(due) {
-				m.begin(p.backupAsleep)
-			}
-			if life := durationOf(spec.Lifetime, 0); life > 0 && time.Since(p.used()) >= life {
-				if err := remove(ctx, p.name); err != nil {
-					m.config.Log.Warn("deleting a control plane at the end of its lifetime failed; it is tried again", "plane", p.name, "error", err)
-				}
-			}
-		}
-	}
 }
 
 // stop stops all control planes and waits until they have stopped.

@@ -41,7 +41,9 @@ type plane struct {
 	requests int          // in flight, without watches
 	settling bool         // see sleep
 	lastUsed time.Time
-	failure  error // of the last start
+	started  time.Time // also without a request
+	stopped  time.Time // zero before the first stop of this host
+	failure  error     // of the last start
 	failedAt time.Time
 	// revision is that at which it sleeps, as a resourceVersion, if each of its watches has had
 	// all events up to it; else empty.
@@ -135,12 +137,16 @@ func (p *plane) used() time.Time {
 	return p.lastUsed
 }
 
-// idleSince returns the time of the last request, and whether the control plane is awake
-// without one.
+// idleSince returns the time of the last request or start, and whether the control plane is
+// awake without a request.
 func (p *plane) idleSince() (time.Time, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.lastUsed, p.state == awake && p.requests == 0
+	used := p.lastUsed
+	if p.started.After(used) {
+		used = p.started
+	}
+	return used, p.state == awake && p.requests == 0
 }
 
 // dueBackup returns when the backup of a control plane that sleeps is due; zero for never.
@@ -163,7 +169,7 @@ func (p *plane) currentSpec() Spec {
 func (p *plane) sleep(ctx context.Context, after time.Duration) bool {
 	p.mu.Lock()
 	used := p.lastUsed
-	if p.settling || p.state != awake || p.requests > 0 || time.Since(used) < after {
+	if p.settling || p.state != awake || p.requests > 0 || time.Since(used) < after || time.Since(p.started) < after {
 		p.mu.Unlock()
 		return false
 	}
@@ -217,7 +223,7 @@ func (p *plane) halt() {
 	size, _ := datadir.TreeSize(p.dir()) // for people: what could be counted
 	due := p.nextBackup(backup)
 	p.mu.Lock()
-	p.server, p.handler, p.objects, p.size, p.backupDue = nil, nil, objects, size, due
+	p.server, p.handler, p.objects, p.size, p.backupDue, p.stopped = nil, nil, objects, size, due, time.Now()
 	if p.revision == "" {
 		for x := range p.watches {
 			x.cancel()

@@ -29,7 +29,7 @@ func (p *plane) wake(ctx context.Context) {
 		p.set(asleep)
 		return
 	}
-	p.failure, p.server, p.lastUsed, p.made, p.revision = nil, server, time.Now(), true, ""
+	p.failure, p.server, p.started, p.made, p.revision = nil, server, time.Now(), true, ""
 	p.set(awake)
 	p.manager.begin(func(context.Context) { p.follow(server) })
 }
@@ -43,16 +43,15 @@ func (p *plane) start(ctx context.Context) (*controlplane.ControlPlane, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.manager.takeRoom(ctx); err != nil {
-		return nil, err
-	}
 	select {
 	case p.manager.starts <- struct{}{}:
 	case <-ctx.Done():
-		p.manager.giveRoom()
 		return nil, context.Cause(ctx)
 	}
 	defer func() { <-p.manager.starts }()
+	if err := p.manager.takeRoom(ctx); err != nil {
+		return nil, err
+	}
 	server, err := p.launch(ctx, spec, manifests)
 	if err != nil {
 		p.manager.giveRoom()

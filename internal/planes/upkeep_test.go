@@ -1,0 +1,93 @@
+package planes
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kube-hyper-mini.io/kube-hyper-mini/config"
+)
+
+// TestMemoryLimit: above the limit, the control plane that was used longest ago sleeps before
+// another one starts, and one can always be used.
+func TestMemoryLimit(t *testing.T) {
+	h := newHost(t, func(c *config.ServerConfiguration) { c.Planes.Memory = resource.MustParse("1Mi") })
+	for _, name := range []string{"a", "b", "a"} {
+		client := h.client(t, name)
+		if _, err := h.plane(name); err != nil {
+			client = h.create(t, name, nil)
+		}
+		if _, err := client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if awake := h.countAwake(); awake > 1 {
+			t.Errorf("%d are awake after a request to %s", awake, name)
+		}
+	}
+	// Without requests, the last one sleeps, too.
+	eventually(t, "all sleep", func() bool { return h.countAwake() == 0 })
+}
+
+func (h *testHost) countAwake() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.awake
+}
+
+// TestDescriptorLimit: the open files of the process are counted.
+func TestDescriptorLimit(t *testing.T) {
+	h := newHost(t)
+	h.Manager.config.Host.Planes.Descriptors = 1
+	if h.exceedsLimits() {
+		t.Error("a host without control planes in memory has none to stop")
+	}
+	h.mu.Lock()
+	h.awake++
+	h.mu.Unlock()
+	defer h.giveRoom()
+	if !h.exceedsLimits() {
+		t.Error("a process has more than one open file")
+	}
+	h.Manager.config.Host.Planes.Descriptors = 1 << 20
+	if h.exceedsLimits() {
+		t.Error("a process has less than a million open files")
+	}
+}
+
+// TestLongSleep: a control plane is woken after maxSleep, which is no use of it.
+func TestLongSleep(t *testing.T) {
+	h := newHost(t)
+	addMap(t, h.create(t, "acme", nil), "one")
+	h.sleepNow(t, "acme")
+	p, err := h.plane("acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.hasSleptLong() {
+		t.Error("it has slept for long at once")
+	}
+	long := time.Now().Add(-2 * maxSleep)
+	p.mu.Lock()
+	p.lastUsed, p.stopped = long, time.Time{}
+	p.mu.Unlock()
+	if p.hasSleptLong() {
+		t.Error("its files are new, and it has slept for long")
+	}
+	p.mu.Lock()
+	p.stopped = long
+	p.mu.Unlock()
+	eventually(t, "it is woken", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.state == awake
+	})
+	if used := p.used(); !used.Equal(long) {
+		t.Errorf("it was used at %s", used)
+	}
+	h.sleepNow(t, "acme")
+	if p.hasSleptLong() {
+		t.Error("it has slept for long after a start")
+	}
+}
