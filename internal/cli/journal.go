@@ -146,16 +146,6 @@ func printWindows(w io.Writer, windows []journal.Window) error {
 		return err
 	}
 	for _, window := range windows {
-		if gap := window.Gap; gap != nil {
-			what := "no change is recorded"
-			if gap.LastRevision != 0 {
-				what = fmt.Sprintf("not all of the revisions %d to %d can be restored", gap.FirstRevision, gap.LastRevision)
-			}
-			if _, err := fmt.Fprintf(w, "before chain %d: %s between %s and %s: %s\n", window.Chain,
-				what, gap.From.Local().Format(time.DateTime), gap.To.Local().Format(time.DateTime), window.Reason); err != nil {
-				return err
-			}
-		}
 		for _, gap := range window.Gaps {
 			if _, err := fmt.Fprintf(w, "chain %d: %s\n", window.Chain, gap); err != nil {
 				return err

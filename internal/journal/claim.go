@@ -3,7 +3,6 @@ package journal
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,7 +37,7 @@ func (w *Writer) begin(ctx context.Context, reason string) (*session, error) {
 	if err := w.spool.clear(); err != nil {
 		return nil, err
 	}
-	st := state{Claim: claim, Number: number, Destination: w.config.Store.String(), Key: rand.Text()}
+	st := state{Claim: claim, Number: number, Destination: w.config.Store.String()}
 	if err := writeJSON(w.stateFile(), st); err != nil {
 		return nil, err
 	}

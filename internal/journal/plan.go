@@ -36,7 +36,6 @@ type Plan struct {
 	// Newest is the ID of the store's newest chain.
 	Newest string
 
-	endKey string // of the base; see [end]
 	// beyond is what a later chain without a base has of the target; nil if there is nothing.
 	beyond error
 }
@@ -180,36 +179,21 @@ type Window struct {
 	SizeBytes     int64     `json:"sizeBytes"`
 	// Reason is why the chain begins, and why there is a gap before it.
 	Reason string `json:"reason,omitempty"`
-	// Gap is what cannot be restored between the chain before and this one; nil if there is
-	// nothing.
-	Gap *Gap `json:"gap,omitempty"`
 	// Gaps are missing segments and other problems, in words.
 	Gaps []string `json:"gaps,omitempty"`
 }
 
-// Gap has revisions that cannot be restored one by one, from when the one before them was
-// seen to when the base after them was made. They are 0 after a restore, which leaves
-// revisions out.
-type Gap struct {
-	From          time.Time `json:"from"`
-	To            time.Time `json:"to"`
-	FirstRevision int64     `json:"firstRevision,omitempty"`
-	LastRevision  int64     `json:"lastRevision,omitempty"`
-}
-
-// maxLostRevisions is less than what a restore adds to the revision, and more than a server makes
-// between two chains.
-const maxLostRevisions = 500_000_000
-
-// gapAfter returns the gap between a chain and the base of a later one.
-func (w *Window) gapAfter(before *Window) *Gap {
+// gapAfter says what cannot be restored between a chain and this later one; empty for nothing.
+func (w *Window) gapAfter(before *Window) string {
+	const perRestore = 500_000_000 // less than what a restore adds to the revision
 	switch {
 	case before == nil || !w.HasBase || w.FirstRevision <= before.LastRevision+1:
-		return nil
-	case w.FirstRevision > before.LastRevision+maxLostRevisions:
-		return &Gap{From: before.To, To: w.From}
+		return ""
+	case w.FirstRevision > before.LastRevision+perRestore:
+		return fmt.Sprintf("no change is recorded between %s and %s", before.To.Local().Format(time.DateTime),
+			w.From.Local().Format(time.DateTime))
 	}
-	return &Gap{From: before.To, To: w.From, FirstRevision: before.LastRevision + 1, LastRevision: w.FirstRevision - 1}
+	return fmt.Sprintf("not all of the revisions %d to %d can be restored", before.LastRevision+1, w.FirstRevision-1)
 }
 
 // Windows describes all chains of the store from the names of their objects.
@@ -230,7 +214,10 @@ func Windows(ctx context.Context, store Store) ([]Window, error) {
 			return nil, err
 		}
 		window := newWindow(chain, segments, last)
-		if window.Gap = window.gapAfter(before); window.HasBase {
+		if gap := window.gapAfter(before); gap != "" {
+			window.Gaps = append([]string{"before it, " + gap}, window.Gaps...)
+		}
+		if window.HasBase {
 			before = &window
 		}
 		windows = append(windows, window)

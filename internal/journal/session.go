@@ -38,9 +38,6 @@ type session struct {
 	// Of the goroutine of feed.
 	builder *builder
 	files   *identityFiles
-	// aheadSince is when the times of the chain were found to be ahead of the clock by more
-	// than maxClockLead; zero if they are not.
-	aheadSince time.Time
 
 	// Of the goroutine of ship. unverified means that the destination may have segments that
 	// the spool of the previous process has lost.
@@ -64,7 +61,7 @@ func newSession(w *Writer, st state, last *tail) (*session, error) {
 		return nil, err
 	}
 	s := &session{w: w, state: st, builder: b, files: files, last: last, newSegment: make(chan struct{}, 1), sequence: 1}
-	s.end = chainEndWriter{session: s, first: make(chan struct{}), latest: end{Last: st.Claim.First - 1}}
+	s.end = chainEndWriter{session: s, latest: end{Last: st.Claim.First - 1}}
 	if last != nil {
 		s.sequence = last.header.Sequence + 1
 		files.written = nil // changes while no process ran go into the next segment
@@ -267,9 +264,6 @@ func (s *session) take(response clientv3.WatchResponse, known string) (string, e
 		}
 	}
 	now := time.Now()
-	if err := s.checkClock(now); err != nil {
-		return known, err
-	}
 	for rest := response.Events; len(rest) > 0; {
 		number := rest[0].Kv.ModRevision
 		n := 1
@@ -295,6 +289,16 @@ func (s *session) take(response clientv3.WatchResponse, known string) (string, e
 		}
 	}
 	return known, nil
+}
+
+// stamp is the time for a revision: times in a chain do not decrease, also when the clock is
+// set back.
+func (s *session) stamp(now time.Time) time.Time {
+	last := s.builder.header.LastTime
+	if s.builder.empty() && s.last != nil {
+		last = s.last.header.LastTime
+	}
+	return time.UnixMilli(max(now.UnixMilli(), last))
 }
 
 func isEncrypted(event *clientv3.Event) bool { return store.IsEncrypted(event.Kv.Value) }

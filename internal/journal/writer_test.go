@@ -97,11 +97,12 @@ func TestNewChain(t *testing.T) {
 	}
 	wants(t, errors.New(chains[1].Claim.Reason), "were compacted before they were recorded")
 	windows, err := Windows(t.Context(), store)
-	if err != nil || len(windows) != 2 || windows[0].Gap != nil {
+	if err != nil || len(windows) != 2 || len(windows[0].Gaps) > 0 {
 		t.Fatalf("windows: %+v, %v", windows, err)
 	}
-	if gap := windows[1].Gap; gap == nil || gap.FirstRevision != windows[0].LastRevision+1 || gap.LastRevision != windows[1].FirstRevision-1 || gap.From != windows[0].To || gap.To != windows[1].From {
-		t.Errorf("the gap is %+v between %+v", gap, windows)
+	want := fmt.Sprintf("before it, not all of the revisions %d to %d can be restored", windows[0].LastRevision+1, windows[1].FirstRevision-1)
+	if len(windows[1].Gaps) != 1 || windows[1].Gaps[0] != want {
+		t.Errorf("the gaps are %q, want %q", windows[1].Gaps, want)
 	}
 	if got, _, err := restore(t, store, Target{}); err != nil || fmt.Sprint(got) != fmt.Sprint(f.state(0)) {
 		t.Errorf("the newest state is %v, %v", got, err)
