@@ -110,7 +110,7 @@ func TestJournal(t *testing.T) {
 	watchIsRefused(t, again, last.ResourceVersion)
 	create(t, again, "after")
 	journaled(t, again)
-	harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "list", "--from", destination), "the server was restored at revision "+end, "chain 2: before it, no change is recorded between ")
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "list", "--from", destination), "the server was restored at revision "+end, "before chain 2: no change is recorded between ")
 	again.Stop()
 	harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "restore", "--data-dir", s.Dir, "--from", destination), "chain 2", "before-restore-")
 	third := harness.StartIn(t, s.Dir)

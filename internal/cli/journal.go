@@ -146,6 +146,11 @@ func printWindows(w io.Writer, windows []journal.Window) error {
 		return err
 	}
 	for _, window := range windows {
+		if window.Gap != "" {
+			if _, err := fmt.Fprintf(w, "before chain %d: %s\n", window.Chain, window.Gap); err != nil {
+				return err
+			}
+		}
 		for _, gap := range window.Gaps {
 			if _, err := fmt.Fprintf(w, "chain %d: %s\n", window.Chain, gap); err != nil {
 				return err

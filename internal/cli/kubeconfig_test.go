@@ -19,17 +19,10 @@ func TestKubeconfigBadCommandLines(t *testing.T) {
 	if err := os.WriteFile(there, []byte("kept"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"HOME", "KUBECONFIG", "HOMEDRIVE", "HOMEPATH", "USERPROFILE"} { // the last three: Windows
-		t.Setenv(name, "")
-	}
 	for _, c := range []struct {
 		args []string
 		want string
 	}{
-		{[]string{"--use"}, "--use needs --merge"},
-		{[]string{"--into", "x"}, "--into needs --merge"},
-		{[]string{"--context", "x"}, "--context needs --merge"},
-		{[]string{"--merge"}, "HOME and KUBECONFIG are not set; name the file with --into"},
 		{[]string{"create", "jane", "-o", there}, "--force replaces it"},
 		{[]string{"create", "jane", "--force"}, "--force needs --output"},
 		{[]string{"create", "jane", "--role", "owner"}, `--role "owner" is not supported; allowed: view, edit, admin`},
@@ -44,31 +37,6 @@ func TestKubeconfigBadCommandLines(t *testing.T) {
 	}
 	if data, err := os.ReadFile(there); err != nil || string(data) != "kept" {
 		t.Errorf("the file is now %q, %v", data, err)
-	}
-}
-
-// TestUserKubeconfig is the file that kubectl writes to.
-func TestUserKubeconfig(t *testing.T) {
-	dir := t.TempDir()
-	there, none, last := filepath.Join(dir, "there"), filepath.Join(dir, "none"), filepath.Join(dir, "last")
-	if err := os.WriteFile(there, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("HOME", dir)
-	for _, c := range []struct {
-		list []string
-		want string
-	}{
-		{nil, filepath.Join(dir, ".kube", "config")},
-		{[]string{none}, none},
-		{[]string{none, there, last}, there},
-		{[]string{none, last}, last},
-		{[]string{none, last, ""}, last},
-	} {
-		t.Setenv("KUBECONFIG", strings.Join(c.list, string(filepath.ListSeparator)))
-		if got, err := userKubeconfig(); err != nil || got != c.want {
-			t.Errorf("%q: got %s (%v), want %s", c.list, got, err, c.want)
-		}
 	}
 }
 

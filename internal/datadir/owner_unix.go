@@ -56,12 +56,3 @@ func become(info fs.FileInfo) error {
 	}
 	return errors.Join(syscall.Setgroups(groups), syscall.Setgid(gid), syscall.Setuid(uid))
 }
-
-// chownLike gives a file of root to the owner and the group of another one.
-func chownLike(file *os.File, like fs.FileInfo) error {
-	stat, ok := like.Sys().(*syscall.Stat_t)
-	if !ok || os.Geteuid() != 0 {
-		return nil
-	}
-	return file.Chown(int(stat.Uid), int(stat.Gid))
-}

@@ -35,13 +35,7 @@ func isSynced(path string) bool {
 // WriteFile replaces the file atomically: readers see the old content or the
 // new, and after a crash one of them. The directory is made (0700) when it is
 // missing.
-func WriteFile(path string, data []byte, mode os.FileMode) error {
-	return ReplaceFile(path, data, mode, nil)
-}
-
-// ReplaceFile is [WriteFile] for a file of any user: if root writes it, it gets the owner
-// and the group of old, which may be nil.
-func ReplaceFile(path string, data []byte, mode os.FileMode, old fs.FileInfo) (err error) {
+func WriteFile(path string, data []byte, mode os.FileMode) (err error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -55,7 +49,7 @@ func ReplaceFile(path string, data []byte, mode os.FileMode, old fs.FileInfo) (e
 			err = errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(tmp.Name()))
 		}
 	}()
-	if err := writeAndClose(tmp, data, mode, old); err != nil {
+	if err := writeAndClose(tmp, data, mode); err != nil {
 		return err
 	}
 	return Rename(tmp.Name(), path)
@@ -89,13 +83,10 @@ func RenameNew(from, to string) error {
 	return SyncDir(filepath.Dir(to))
 }
 
-func writeAndClose(tmp *os.File, data []byte, mode os.FileMode, old fs.FileInfo) error {
+func writeAndClose(tmp *os.File, data []byte, mode os.FileMode) error {
 	_, err := tmp.Write(data)
 	if err == nil && runtime.GOOS != "windows" {
 		err = tmp.Chmod(mode)
-	}
-	if err == nil && old != nil {
-		err = chownLike(tmp, old)
 	}
 	if err == nil {
 		err = Sync(tmp)

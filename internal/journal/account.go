@@ -205,19 +205,30 @@ func (l *ledger) read(spooled int64) Account {
 	return a
 }
 
-// RecordEvents makes the writer record events from now on.
+// RecordEvents makes the writer record events, those so far included.
 func (w *Writer) RecordEvents(record Record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.record = record
+	for _, event := range w.early {
+		event()
+	}
+	w.early = nil
 }
 
-// event records an event if events can be recorded.
+// maxEarly bounds the events that wait until events can be recorded.
+const maxEarly = 10
+
+// event records an event as soon as events can be recorded.
 func (w *Writer) event(kind, reason, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.record != nil {
-		w.record(kind, reason, format, args...)
+	event := func() { w.record(kind, reason, format, args...) }
+	switch {
+	case w.record != nil:
+		event()
+	case len(w.early) < maxEarly:
+		w.early = append(w.early, event)
 	}
 }
 

@@ -179,6 +179,8 @@ type Window struct {
 	SizeBytes     int64     `json:"sizeBytes"`
 	// Reason is why the chain begins, and why there is a gap before it.
 	Reason string `json:"reason,omitempty"`
+	// Gap is what cannot be restored between the chain before and this one, in words.
+	Gap string `json:"gap,omitempty"`
 	// Gaps are missing segments and other problems, in words.
 	Gaps []string `json:"gaps,omitempty"`
 }
@@ -214,10 +216,7 @@ func Windows(ctx context.Context, store Store) ([]Window, error) {
 			return nil, err
 		}
 		window := newWindow(chain, segments, last)
-		if gap := window.gapAfter(before); gap != "" {
-			window.Gaps = append([]string{"before it, " + gap}, window.Gaps...)
-		}
-		if window.HasBase {
+		if window.Gap = window.gapAfter(before); window.HasBase {
 			before = &window
 		}
 		windows = append(windows, window)

@@ -94,8 +94,9 @@ type Writer struct {
 	former  string // ID with which this server wrote from an etcd of its own
 
 	mu     sync.Mutex
-	record Record // nil until RecordEvents
-	failed bool   // the last attempt
+	record Record
+	failed bool     // the last attempt
+	early  []func() // events before they can be recorded
 }
 
 // NewWriter returns a writer that does nothing yet.

@@ -62,6 +62,24 @@ func render(cluster *api.Cluster, user string, credentials *api.AuthInfo, contex
 	return write(cfg)
 }
 
+// Rename returns a kubeconfig that [Render] has made with another name of its cluster, its
+// user and its context.
+func Rename(kubeconfig []byte, name string) ([]byte, error) {
+	cfg, err := clientcmd.Load(kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read the server's kubeconfig: %w", err)
+	}
+	cluster, user := cfg.Clusters[Name], cfg.AuthInfos[Name]
+	if cluster == nil || user == nil {
+		return nil, fmt.Errorf("the server's kubeconfig has no cluster or no user %s: remove the file, and the next start of the server writes it", Name)
+	}
+	renamed := api.NewConfig()
+	renamed.Clusters[name], renamed.AuthInfos[name] = cluster, user
+	renamed.Contexts[name] = &api.Context{Cluster: name, AuthInfo: name}
+	renamed.CurrentContext = name
+	return write(renamed)
+}
+
 // Server returns the URL in a kubeconfig that [Render] has made, and the one for clients on the
 // server's machine, if it is another. Both are empty when there is no file.
 func Server(path string) (server, onMachine string, err error) {

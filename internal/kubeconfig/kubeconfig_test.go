@@ -112,107 +112,17 @@ func TestWriteKeepsAnEqualFile(t *testing.T) {
 	}
 }
 
-const theirs = `apiVersion: v1
-kind: Config
-current-context: work
-clusters: [{name: work, cluster: {server: https://work.example.org}}]
-contexts: [{name: work, context: {cluster: work, user: work, namespace: team}}]
-users: [{name: work, user: {token: secret}}]
-`
-
-func TestMergeKeepsOtherEntries(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "config")
-	if err := os.WriteFile(path, []byte(theirs), 0o640); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path, 0o640); err != nil { // independent of the umask
-		t.Fatal(err)
-	}
-	now := time.Date(2026, 11, 21, 4, 0, 0, 0, time.UTC)
-	merged, err := Merge(t.Context(), rendered(t, "https://127.0.0.1:6443"), path, "mini", false, now)
-	if err != nil || !merged.Changed {
-		t.Fatal(merged, err)
-	}
-	backup := merged.Backup
-	if old, err := os.ReadFile(backup); err != nil || string(old) != theirs {
-		t.Errorf("the backup %s holds %q, %v", backup, old, err)
-	}
-	cfg, err := clientcmd.LoadFromFile(path)
+// TestRename: the entries have another name, and nothing else differs.
+func TestRename(t *testing.T) {
+	data := rendered(t, "https://127.0.0.1:6443")
+	renamed, err := Rename(data, "mini")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.CurrentContext != "work" || cfg.Contexts["work"].Namespace != "team" || cfg.AuthInfos["work"].Token != "secret" {
-		t.Errorf("what was there changed: %+v", cfg)
+	if cfg, err := clientcmd.Load(renamed); err != nil || cfg.CurrentContext != "mini" || cfg.Clusters["mini"] == nil || cfg.AuthInfos["mini"] == nil {
+		t.Errorf("%s, %v", renamed, err)
 	}
-	if cfg.Contexts["mini"].Cluster != "mini" || cfg.Clusters["mini"].Server != "https://127.0.0.1:6443" {
-		t.Errorf("the context is not there: %+v", cfg)
-	}
-	if info, err := os.Stat(path); err != nil || !datadir.HasMode(info, 0o640) {
-		t.Errorf("the mode is %v, %v", info.Mode(), err)
-	}
-	if _, err := Merge(t.Context(), rendered(t, "https://127.0.0.1:7443"), path, "mini", true, now.Add(time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	if cfg, err = clientcmd.LoadFromFile(path); err != nil || cfg.CurrentContext != "mini" || cfg.Clusters["mini"].Server != "https://127.0.0.1:7443" {
-		t.Errorf("the second merge gave %+v, %v", cfg, err)
-	}
-}
-
-func TestMergeCreatesTheFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), ".kube", "config")
-	merged, err := Merge(t.Context(), rendered(t, "https://127.0.0.1:6443"), path, "mini", false, time.Now())
-	if err != nil || merged.Backup != "" || !merged.Changed {
-		t.Fatalf("got %+v, %v", merged, err)
-	}
-	if cfg, err := clientcmd.LoadFromFile(path); err != nil || cfg.CurrentContext != "mini" {
-		t.Errorf("got %+v, %v", cfg, err)
-	}
-	if info, err := os.Stat(path); err != nil || !datadir.HasMode(info, 0o600) {
-		t.Errorf("the mode is %v, %v", info.Mode(), err)
-	}
-}
-
-func TestMergeFollowsASymbolicLink(t *testing.T) {
-	dir := t.TempDir()
-	target, link := filepath.Join(dir, "target"), filepath.Join(dir, "link")
-	if err := os.WriteFile(target, []byte(theirs), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(target, link); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Merge(t.Context(), rendered(t, "https://127.0.0.1:6443"), link, "mini", false, time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := os.Readlink(link); err != nil || got != target {
-		t.Errorf("the link points to %q, %v", got, err)
-	}
-}
-
-func TestMergeKeepsAnUnreadableFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "config")
-	if err := os.WriteFile(path, []byte("{not a kubeconfig"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err := Merge(t.Context(), rendered(t, "https://127.0.0.1:6443"), path, "mini", false, time.Now())
-	if err == nil || !strings.Contains(err.Error(), "nothing was changed") {
+	if _, err := Rename([]byte("apiVersion: v1\nkind: Config\n"), "mini"); err == nil || !strings.Contains(err.Error(), "the next start of the server writes it") {
 		t.Errorf("it said: %v", err)
-	}
-	if data, err := os.ReadFile(path); err != nil || string(data) != "{not a kubeconfig" {
-		t.Errorf("it holds %q, %v", data, err)
-	}
-}
-
-// TestMergeRefusesAKubeconfigWithoutTheServer: the server's kubeconfig was damaged.
-func TestMergeRefusesAKubeconfigWithoutTheServer(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "config")
-	for _, data := range []string{"", "apiVersion: v1\nkind: Config\nclusters: [{name: kube-hyper-mini, cluster: {server: https://127.0.0.1:6443}}]\n"} {
-		_, err := Merge(t.Context(), []byte(data), path, "mini", false, time.Now())
-		if err == nil || !strings.Contains(err.Error(), "the next start of the server writes it") {
-			t.Errorf("%q: it said: %v", data, err)
-		}
-	}
-	if _, err := os.Stat(path); !os.IsNotExist(err) {
-		t.Errorf("a file was written: %v", err)
 	}
 }

@@ -1,2 +1,0 @@
-// Package configlock has the fact about the lock of a kubeconfig.
-package configlock
