@@ -119,7 +119,7 @@ func TestConfiguredRecipients(t *testing.T) {
 		if !running {
 			s.Stop()
 		}
-		for _, command := range [][]string{{"backup", "save"}, {"bundle", "create"}} {
+		for _, command := range [][]string{{"backup", "save"}} {
 			dir := t.TempDir()
 			encrypted, plain := filepath.Join(dir, "encrypted"), filepath.Join(dir, "plain")
 			harness.Runs(t, harness.ExitOK, append(append(command, at...), encrypted)...)

@@ -126,13 +126,20 @@ func onEtcd(t *testing.T, urls []string, more string) string {
 // identityOf makes a data directory with the identity of the server in dir.
 func identityOf(t *testing.T, dir string) string {
 	t.Helper()
-	bundle, to := filepath.Join(t.TempDir(), "bundle.tar.gz"), filepath.Join(t.TempDir(), "data")
-	for _, args := range [][]string{{"create", "--data-dir", dir, bundle}, {"import", "--data-dir", to, bundle}} {
-		if out, code := harness.CLI(t, append([]string{"bundle"}, args...)...); code != 0 {
-			t.Fatalf("bundle %v ended with exit code %d:\n%s", args, code, out)
+	to := filepath.Join(t.TempDir(), "data")
+	copyIdentity(t, dir, to)
+	return to
+}
+
+// copyIdentity copies the certificates and keys of a data directory to another one.
+func copyIdentity(t *testing.T, from, to string) {
+	t.Helper()
+	for _, name := range []string{"pki", "encryption"} {
+		err := os.CopyFS(filepath.Join(to, name), os.DirFS(filepath.Join(from, name)))
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
-	return to
 }
 
 // pause stops the member as a stalled machine does, and returns what lets it go

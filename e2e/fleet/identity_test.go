@@ -35,7 +35,7 @@ func publishesOne(t *testing.T, s *harness.Server) {
 }
 
 // TestNewIdentityOnAUsedEtcd: a server that would make authorities of its own does not
-// join those of an etcd, nor follow them, unless it is told to. A bundle is the remedy,
+// join those of an etcd, nor follow them, unless it is told to. A copy of the keys is the remedy,
 // in the directory that was refused.
 func TestNewIdentityOnAUsedEtcd(t *testing.T) {
 	t.Parallel()
@@ -45,7 +45,7 @@ func TestNewIdentityOnAUsedEtcd(t *testing.T) {
 	refused := func() {
 		t.Helper()
 		harness.Contains(t, harness.Runs(t, harness.ExitFailure, "server", "--port", "0", "--data-dir", dir, "--config", config),
-			urls[0], "(etcd.external.prefix /registry)", "bundle import FILE --data-dir "+dir, "--new-identity")
+			urls[0], "(etcd.external.prefix /registry)", "the directories pki and encryption of their data directory into "+dir, "--new-identity")
 		if _, err := os.Stat(filepath.Join(dir, "pki")); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("the refused server has made authorities: %v", err)
 		}
@@ -56,9 +56,7 @@ func TestNewIdentityOnAUsedEtcd(t *testing.T) {
 	first.Stop()
 	refused()
 
-	bundle := filepath.Join(t.TempDir(), "bundle.tar.gz")
-	harness.Runs(t, harness.ExitOK, "bundle", "create", "--data-dir", first.Dir, bundle)
-	harness.Runs(t, harness.ExitOK, "bundle", "import", "--data-dir", dir, bundle)
+	copyIdentity(t, first.Dir, dir)
 	first = harness.StartIn(t, first.Dir, "--config", config)
 	second := harness.StartIn(t, dir, "--config", config)
 	if log := first.Log() + second.Log(); strings.Contains(log, foreign) {
@@ -93,7 +91,7 @@ func TestSimultaneousFirstStarts(t *testing.T) {
 	if code := one.Wait(); code != harness.ExitFailure {
 		t.Errorf("it ended with exit code %d", code)
 	}
-	harness.Contains(t, one.Log(), "bundle import")
+	harness.Contains(t, one.Log(), "the directories pki and encryption")
 	other.WaitReady()
 	publishesOne(t, other)
 }

@@ -89,7 +89,7 @@ func TestDataDirectoryWithOtherFilesIsRefused(t *testing.T) {
 	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.WriteFile(archive, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range [][]string{{"server", "--port", "0"}, {"backup", "restore", archive}, {"bundle", "import", archive}} {
+	for _, command := range [][]string{{"server", "--port", "0"}, {"backup", "restore", archive}} {
 		out, code := harness.CLI(t, append(command, "--data-dir", dir)...)
 		if code != 1 || !strings.Contains(out, "thesis.txt") || !strings.Contains(out, "--data-dir") {
 			t.Errorf("%v: exit code %d:\n%s", command, code, out)

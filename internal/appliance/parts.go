@@ -12,7 +12,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/identity"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 
@@ -69,7 +68,7 @@ func RunEtcd(ctx context.Context, checked *Checked, log *slog.Logger) error {
 		},
 		ready: func(context.Context) {
 			log.Info("ready", "endpoint", "https://"+listen, "took", p.took())
-			log.Info("API servers need the identity: kube-hyper-mini bundle create --data-dir " + logging.ShellWord(p.dir.Path()) + " FILE")
+			log.Info("API servers need the identity: copy pki and encryption to their data directories", "from", p.dir.Path())
 		},
 		healthy: member.Healthy,
 	})

@@ -28,9 +28,6 @@ const (
 	ReasonArchive = "archive"
 	// ReasonJournal: it is a base of the journal.
 	ReasonJournal = "continuous"
-	// ReasonBundle: certificates and keys for another server of the same etcd,
-	// without a snapshot.
-	ReasonBundle = "bundle"
 )
 
 // ErrDamaged means that a backup differs from what was saved.
@@ -53,7 +50,7 @@ type Manifest struct {
 	Chain string `json:"chain,omitempty"`
 	// Stamp has the versions that wrote the data; see [datadir.Stamp].
 	Stamp datadir.Stamp `json:"data"`
-	// Snapshot describes etcd/snapshot.db; nil in a bundle.
+	// Snapshot describes etcd/snapshot.db.
 	Snapshot *Snapshot `json:"snapshot,omitempty"`
 	// LeftOut are files with secrets that the options left out.
 	LeftOut []string `json:"leftOut,omitempty"`
@@ -125,18 +122,16 @@ func parseManifest(data []byte) (*Manifest, error) {
 		}
 		seen[file.Name] = true
 	}
-	if (m.Snapshot != nil) != seen[SnapshotName] {
-		return nil, damaged("%s and its list of files disagree about the snapshot", manifestName)
+	if m.Snapshot == nil || !seen[SnapshotName] {
+		return nil, damaged("%s has no snapshot of etcd", manifestName)
 	}
 	return m, nil
 }
 
 // Objects returns the number of objects.
 func (m *Manifest) Objects() (n int) {
-	if m.Snapshot != nil {
-		for _, count := range m.Snapshot.Resources {
-			n += count.Objects
-		}
+	for _, count := range m.Snapshot.Resources {
+		n += count.Objects
 	}
 	return n
 }
@@ -144,9 +139,6 @@ func (m *Manifest) Objects() (n int) {
 // Encrypted returns the number of encrypted objects by resource.
 func (m *Manifest) Encrypted() map[string]int {
 	encrypted := map[string]int{}
-	if m.Snapshot == nil {
-		return encrypted
-	}
 	for resource, count := range m.Snapshot.Resources {
 		if count.Encrypted > 0 {
 			encrypted[resource] = count.Encrypted

@@ -38,8 +38,6 @@ const (
 	incomingDir = "restore.tmp"
 	// RestoredConfig is the directory of the saved configuration after a restore.
 	RestoredConfig = "restored-config"
-	// beforeImport is the directory of the previous content after an import.
-	beforeImport = "before-import"
 )
 
 // Incoming is new content for a data directory, which replaces the present one as a whole.
@@ -84,30 +82,19 @@ func (i *Incoming) Join(elem ...string) string {
 // Snapshot is the file with the snapshot of etcd after Extract.
 func (i *Incoming) Snapshot() string { return i.Join("snapshot.db") }
 
-// Extract verifies a backup and writes its files. What an earlier call has written is
-// removed.
-func (i *Incoming) Extract(ctx context.Context, from io.Reader, key Key) (*Manifest, error) {
-	return i.extract(ctx, from, key, i.accept)
-}
-
 // ExtractFile is [Incoming.Extract] for the file of a backup.
-func (i *Incoming) ExtractFile(ctx context.Context, path string, key Key) (*Manifest, error) {
-	return i.extractFile(ctx, path, key, i.accept)
-}
-
-func (i *Incoming) extractFile(ctx context.Context, path string, key Key,
-	accept func(*Manifest) error) (m *Manifest, err error) {
+func (i *Incoming) ExtractFile(ctx context.Context, path string, key Key) (m *Manifest, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	return i.extract(ctx, file, key, accept)
+	return i.Extract(ctx, file, key)
 }
 
-// extract writes the files if accept returns no error for the manifest.
-func (i *Incoming) extract(ctx context.Context, from io.Reader, key Key,
-	accept func(*Manifest) error) (*Manifest, error) {
+// Extract verifies a backup and writes its files. What an earlier call has written is
+// removed.
+func (i *Incoming) Extract(ctx context.Context, from io.Reader, key Key) (*Manifest, error) {
 	if err := os.RemoveAll(i.Join()); err != nil {
 		return nil, err
 	}
@@ -118,7 +105,7 @@ func (i *Incoming) extract(ctx context.Context, from io.Reader, key Key,
 	checked := false
 	m, err := Read(content, func(m *Manifest, f File, r io.Reader) error {
 		if !checked {
-			if err := accept(m); err != nil {
+			if err := i.accept(m); err != nil {
 				return err
 			}
 			checked = true
@@ -133,9 +120,6 @@ func (i *Incoming) extract(ctx context.Context, from io.Reader, key Key,
 
 // accept returns an error for a backup that cannot be restored here.
 func (i *Incoming) accept(m *Manifest) error {
-	if m.Snapshot == nil {
-		return errors.New("it is a bundle, which has certificates and keys but no data: use `kube-hyper-mini bundle import`")
-	}
 	if m.Stamp.NewerThan(i.cfg.Stamp) {
 		return fmt.Errorf("it was made by kube-hyper-mini %s; this is the older %s: use that release or a newer one",
 			m.Stamp, i.cfg.Stamp)
@@ -207,30 +191,4 @@ func (c *cancellable) Read(p []byte) (int, error) {
 		return 0, context.Cause(c.ctx)
 	}
 	return c.r.Read(p)
-}
-
-// ImportBundle writes the certificates and keys of a bundle to a data directory that has
-// none, for another server of the same etcd.
-func ImportBundle(ctx context.Context, cfg RestoreConfig, file string, key Key) (m *Manifest, err error) {
-	i, err := Begin(cfg)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, i.End()) }()
-	for _, name := range []string{"pki", "encryption", "etcd"} {
-		if _, err := os.Lstat(i.dir.Join(name)); err == nil {
-			return nil, fmt.Errorf("import %s: %s has certificates, keys or data already (%s): choose another directory with --data-dir", file, i.dir.Path(), name)
-		}
-	}
-	m, err = i.extractFile(ctx, file, key, func(m *Manifest) error {
-		if m.Snapshot != nil {
-			return errors.New("it is a backup, not a bundle: use `kube-hyper-mini backup restore`")
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("import %s: %w", file, err)
-	}
-	_, err = i.swap(beforeImport)
-	return m, err
 }

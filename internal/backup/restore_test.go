@@ -108,15 +108,12 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 	newer := server(t)
 	newer.Stamp.Kubernetes = "v1.37.0"
-	bundle := server(t)
-	bundle.Snapshot = nil
 	for name, test := range map[string]struct {
 		backup, want string
 	}{
 		"truncated":      {cut, ErrDamaged.Error()},
 		"missing":        {filepath.Join(t.TempDir(), "missing"), "missing: "},
 		"newer":          {saved(t, newer, Options{}), "newer"},
-		"a bundle":       {saved(t, bundle, Options{}), "bundle import"},
 		"another format": {os.Args[0], ErrDamaged.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -150,26 +147,6 @@ func TestRestoreNeedsTheLock(t *testing.T) {
 	defer func() { _ = held.Close() }()
 	if _, err := restore(t.Context(), path, source.DataDir); !errors.Is(err, datadir.ErrLocked) {
 		t.Errorf("it said %v", err)
-	}
-}
-
-func TestBundle(t *testing.T) {
-	source := server(t)
-	source.Snapshot = nil
-	path := saved(t, source, Options{Reason: ReasonBundle})
-	dir := filepath.Join(t.TempDir(), "second")
-	if _, err := ImportBundle(t.Context(), RestoreConfig{DataDir: dir, Stamp: stamp}, path, Key{}); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := os.ReadFile(filepath.Join(dir, "pki", "ca.key")); err != nil || string(got) != "key" {
-		t.Errorf("the key is %q, %v", got, err)
-	}
-	if _, err := ImportBundle(t.Context(), RestoreConfig{DataDir: dir, Stamp: stamp}, path, Key{}); err == nil || !strings.Contains(err.Error(), "--data-dir") {
-		t.Errorf("a second import said %v", err)
-	}
-	whole := saved(t, server(t), Options{})
-	if _, err := ImportBundle(t.Context(), RestoreConfig{DataDir: filepath.Join(t.TempDir(), "third"), Stamp: stamp}, whole, Key{}); err == nil || !strings.Contains(err.Error(), "backup restore") {
-		t.Errorf("importing a backup said %v", err)
 	}
 }
 

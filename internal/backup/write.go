@@ -31,8 +31,7 @@ type Source struct {
 	DataDir string
 	// Stamp is the release that wrote the data.
 	Stamp datadir.Stamp
-	// Snapshot opens a stream like that of etcd's Maintenance.Snapshot; nil for a
-	// bundle.
+	// Snapshot opens a stream like that of etcd's Maintenance.Snapshot.
 	Snapshot func(context.Context) (io.ReadCloser, error)
 	// Prefix of the API servers' keys.
 	Prefix string
@@ -71,21 +70,19 @@ func Write(ctx context.Context, w io.Writer, source Source, options Options) (*M
 	if host, err := os.Hostname(); err == nil { // otherwise Host is empty
 		m.Host = host
 	}
-	var entries []entry
-	if source.Snapshot != nil {
-		spooled, snapshot, err := spoolBelow(ctx, source)
-		if err != nil {
-			return nil, err
-		}
-		// The directory may have other snapshots. SweepSpool removes what remains.
-		defer func() { _, _ = os.Remove(spooled.path), os.Remove(filepath.Dir(spooled.path)) }()
-		entries, m.Snapshot = append(entries, spooled), snapshot
+	spooled, snapshot, err := spoolBelow(ctx, source)
+	if err != nil {
+		return nil, err
 	}
+	// The directory may have other snapshots. SweepSpool removes what remains.
+	defer func() { _, _ = os.Remove(spooled.path), os.Remove(filepath.Dir(spooled.path)) }()
+	m.Snapshot = snapshot
 	small, leftOut, err := identityEntries(source, options.WithoutKeys)
 	if err != nil {
 		return nil, err
 	}
-	entries, m.LeftOut = append(entries, small...), leftOut
+	entries := append([]entry{spooled}, small...)
+	m.LeftOut = leftOut
 	for _, e := range entries {
 		m.Files = append(m.Files, e.File)
 	}

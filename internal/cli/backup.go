@@ -150,11 +150,8 @@ func saveBackup(cmd *cobra.Command, cfg *config.ServerConfiguration, file string
 	if err != nil {
 		return err
 	}
-	text := "saved " + file
-	if m.Snapshot != nil {
-		text += fmt.Sprintf(": %s at revision %d", quantity(m.Objects(), "object"), m.Snapshot.Revision)
-	}
-	if _, err := fmt.Fprintln(cmd.ErrOrStderr(), text); err != nil {
+	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "saved %s: %s at revision %d\n", file, quantity(m.Objects(), "object"), m.Snapshot.Revision)
+	if err != nil {
 		return err
 	}
 	return printLeftOut(cmd.ErrOrStderr(), m)
@@ -249,9 +246,7 @@ func printBackups(w io.Writer, backups []backup.Listed) error {
 			created, revision, count, version := a.Modified, "-", "-", a.Problem
 			if m := a.Manifest; m != nil {
 				created, version = m.Created, m.Stamp.Version
-				if m.Snapshot != nil {
-					revision, count = fmt.Sprint(m.Snapshot.Revision), fmt.Sprint(m.Objects())
-				}
+				revision, count = fmt.Sprint(m.Snapshot.Revision), fmt.Sprint(m.Objects())
 			} else if a.Encrypted {
 				version = "(encrypted)"
 			}

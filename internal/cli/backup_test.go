@@ -23,7 +23,7 @@ func TestDestinationOfAnBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	missing := filepath.Join(t.TempDir(), "missing")
-	for _, command := range []string{"backup save", "bundle create"} {
+	for _, command := range []string{"backup save"} {
 		args := append(strings.Fields(command), "--data-dir", dir)
 		_, errs, code := runCLI(t, append(args, filepath.Join(missing, "sub", "a.tar.gz"))...)
 		if code != ExitUsage || !strings.Contains(errs, "the directory "+filepath.Join(missing, "sub")+" does not exist") {

@@ -136,7 +136,7 @@ API server with CRDs and aggregation, and the generic controllers. Start it with
 	root.Version = version.Release() // --version
 	root.AddCommand(
 		newServer(), newRun(), newGuard(), newCheckDatabase(), newKubectl(), newAPIServer(), newControllers(), newEtcd(),
-		newConfig(), newConsole(), newKubeconfig(), newStatus(), newBackup(), newBundle(), newCerts(),
+		newConfig(), newConsole(), newKubeconfig(), newStatus(), newBackup(), newCerts(),
 		newDefrag(), newDoctor(), newEncryption(), newEnvtest(), newHistory(),
 		newReset(), newUndelete(), newVersion(), newMan(),
 	)

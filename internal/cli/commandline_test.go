@@ -73,7 +73,6 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"backup", "--nonsense", "save"}, "unknown flag: --nonsense"},
 		{[]string{"status", "--data-dir", file}, "is a file"},
 		{[]string{"backup", "list", "--data-dir", file}, "is a file"},
-		{[]string{"bundle", "create", "--data-dir", file, file + ".tar.gz"}, "is a file"},
 		{[]string{"doctor", "--data-dir", file}, "is a file"},
 		{[]string{"status", "-o", "xml"}, "allowed: text, json, yaml"},
 		{[]string{"status", "--kubeconfig", "x", "--data-dir", "y"}, "leave out --config and --data-dir"},

@@ -13,7 +13,7 @@ func TestDataDirVariable(t *testing.T) {
 	t.Setenv("KUBE_HYPER_MINI_DATA_DIR", dir)
 	archive := filepath.Join(t.TempDir(), "archive.tar.gz")
 	for _, line := range []string{
-		"status", "backup save " + archive, "backup list", "bundle create " + archive, "kubeconfig", "kubeconfig create jane",
+		"status", "backup save " + archive, "backup list", "kubeconfig", "kubeconfig create jane",
 		"certs list", "certs rotate client", "certs revoke-admin", "encryption rotate", "defrag", "doctor", "console", "reset", "config print",
 	} {
 		out, errs, code := runCLI(t, strings.Fields(line)...)

@@ -36,7 +36,7 @@ A file that was edited is only read: rotate its keys by editing it. Backups from
 before a rotation contain and need the old key.
 
 On an external etcd only a single server rotates. Others that are started later
-need its new encryption/config.yaml ("kube-hyper-mini bundle").
+need its new encryption/config.yaml.
 
 With a running server the command uses its API, with the administrator's
 kubeconfig in the data directory; it needs the right to POST to the path

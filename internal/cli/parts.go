@@ -84,7 +84,7 @@ func newControllers() *cobra.Command {
 		Long: `Run the controllers alone, with the API servers at controllerManager.server of the
 configuration. Of all such processes on one etcd, the one that holds the lease runs
 the controllers. The data directory must have the certificates and keys of the
-API servers; see "kube-hyper-mini bundle".`,
+API servers (the directories pki and encryption).`,
 		Example: `  kube-hyper-mini controllers --config /etc/kube-hyper-mini/config.yaml`,
 	}, &configFlags{}, controlplane.OnlyControllers)
 }
@@ -96,7 +96,7 @@ func newEtcd() *cobra.Command {
 		Long: `Run the etcd member alone. It serves on etcd.embedded.listen of the configuration,
 for clients with a certificate of its own authority. API servers use
 pki/etcd-ca.crt, pki/etcd-client.crt and pki/etcd-client.key of this data
-directory, or of one that was made from its bundle.`,
+directory, or copies of them.`,
 		Example: `  kube-hyper-mini etcd --data-dir /var/lib/kube-hyper-mini-etcd`,
 	}, &configFlags{}, controlplane.OnlyEtcd)
 }

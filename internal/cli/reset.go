@@ -28,8 +28,8 @@ backups. It returns an error if a server uses the directory, or if the directory
 is not the data directory of a server.
 
 It does not remove objects in an external etcd, or a kubeconfig outside of the
-data directory. A new server on that etcd needs the identity of the removed one, from
-'kube-hyper-mini bundle', or --new-identity.
+data directory. A new server on that etcd needs the identity of the removed one (the
+directories pki and encryption), or --new-identity.
 
 Exit codes: 0 removed or no such directory, 1 refused or failed, 2 not confirmed.`,
 		Example: `  kube-hyper-mini reset

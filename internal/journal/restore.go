@@ -155,7 +155,7 @@ func (p *Plan) withoutBase(ctx context.Context, err error) error {
 
 // checkBase verifies that the manifest is that of the base of the plan.
 func checkBase(m *backup.Manifest, plan *Plan, base Base) error {
-	if m.Snapshot == nil || m.Snapshot.Revision > base.Revision {
+	if m.Snapshot.Revision > base.Revision {
 		return fmt.Errorf("%w: its content does not match its name", backup.ErrDamaged)
 	}
 	if id := plan.Chain.Claim.ID; m.Chain != id {

@@ -33,12 +33,6 @@ func Restore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Log
 	return restored, err
 }
 
-// ImportBundle writes the certificates and keys of the bundle to the configuration's data
-// directory. The configuration has been completed.
-func ImportBundle(ctx context.Context, cfg *config.ServerConfiguration, file string, key backup.Key) (*backup.Manifest, error) {
-	return backup.ImportBundle(ctx, restoreConfig(cfg), file, key)
-}
-
 func restoreConfig(cfg *config.ServerConfiguration) backup.RestoreConfig {
 	// The spool of the journal has the identity of its writer.
 	restore := backup.RestoreConfig{Keep: []string{"journal"}, DataDir: cfg.DataDir, Named: cfg.NamedPaths(), Stamp: datadir.CurrentStamp()}

@@ -78,20 +78,6 @@ func SaveBackup(ctx context.Context, cfg *config.ServerConfiguration, log *slog.
 	return errors.Join(maker.Produce(options)(ctx, w), backup.SweepSpool(dir.Path()))
 }
 
-// Bundle writes the identity in the configuration's data directory, whether a
-// server uses it or not. The configuration has been completed.
-func Bundle(ctx context.Context, cfg *config.ServerConfiguration, w io.Writer) error {
-	stamp, err := datadir.ReadStamp(cfg.DataDir)
-	if err != nil {
-		return err
-	}
-	if stamp == nil || stamp.FirstStart != "" {
-		return fmt.Errorf("%s has no certificates and keys: start its server first", cfg.DataDir)
-	}
-	_, err = backup.Write(ctx, w, backup.Source{DataDir: cfg.DataDir, Stamp: *stamp}, backup.Options{Reason: backup.ReasonBundle})
-	return err
-}
-
 // Defragment defragments the database.
 func Defragment(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger) (done maintenance.Defragmented, err error) {
 	if len(cfg.Etcd.External.Endpoints) > 0 {
