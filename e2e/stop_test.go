@@ -28,7 +28,9 @@ func TestStopWithAHangingWebhook(t *testing.T) {
 	if code := s.Stop(); code != harness.ExitOK {
 		t.Errorf("the server ended with exit code %d", code)
 	}
-	harness.Contains(t, <-answer, "Error from server")
+	if out := <-answer; !strings.Contains(strings.ToLower(out), "error") {
+		t.Errorf("the client gets no error: %s", out)
+	}
 }
 
 // TestStopWithAnIncompleteRequest: a client without credentials that does not send all of a body
