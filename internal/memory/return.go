@@ -21,8 +21,6 @@ const (
 	interval = 10 * time.Second
 	// minReturn is the unused memory, in bytes, that justifies a collection.
 	minReturn = 32 << 20
-	// minWhenIdle is the same in the first idle interval.
-	minWhenIdle = 4 << 20
 	// lastIdleInterval is the number of the idle interval after which memory is returned the
 	// last time: less than a minute, and longer than unused caches are kept.
 	lastIdleInterval = 4
@@ -84,38 +82,32 @@ func returnMemory(stopping <-chan struct{}) {
 		case <-ticker.C:
 		}
 		now := readHeap()
-		if allocated := now.allocated - before.allocated; allocated >= maxAllocated {
+		allocated := now.allocated - before.allocated
+		if idleIntervals++; allocated >= maxAllocated {
 			idleIntervals = 0
-			if exceedsUse(now.unused(), allocated) {
-				debug.FreeOSMemory()
-			}
-		} else {
-			idleIntervals++
-			returnUnused(now.unused(), idleIntervals)
+		}
+		switch {
+		case idleIntervals == lastIdleInterval:
+			returnAll()
+		case exceedsUse(now.unused(), allocated):
+			debug.FreeOSMemory()
 		}
 		before = now
 	}
 }
 
-// exceedsUse reports whether a process that is not idle has much more unused memory, in
-// bytes, than it has allocated in the last interval: most of it is left from larger work.
+// exceedsUse reports whether a process has much more unused memory, in bytes, than it has
+// allocated in the last interval: most of it is left from larger work.
 func exceedsUse(unused, allocated uint64) bool {
 	return unused > minReturn && unused > 2*allocated
 }
 
-// returnUnused returns unused memory, in bytes, if there is enough of it; in the first idle
-// interval, less is enough. After the interval lastIdleInterval it returns what there is:
-// unused does not include what became garbage since the last collection without new
-// allocations, such as caches that were dropped. Pools keep their content for one
-// collection more.
-func returnUnused(unused uint64, idleIntervals int) {
-	switch {
-	case idleIntervals == lastIdleInterval:
-		runtime.GC()
-		debug.FreeOSMemory()
-	case unused > minReturn, idleIntervals == 1 && unused > minWhenIdle:
-		debug.FreeOSMemory()
-	}
+// returnAll returns what there is: unused does not include what became garbage since the
+// last collection without new allocations, such as caches that were dropped. Pools keep their
+// content for one collection more.
+func returnAll() {
+	runtime.GC()
+	debug.FreeOSMemory()
 }
 
 // heap is the state of the heap in bytes.

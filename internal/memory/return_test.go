@@ -42,19 +42,19 @@ func TestExceedsUse(t *testing.T) {
 	}
 }
 
-// TestLastIdleInterval: memory that was in use at the last collection is returned, too.
-func TestLastIdleInterval(t *testing.T) {
+// TestReturnAll: memory that was in use at the last collection is returned, too.
+func TestReturnAll(t *testing.T) {
 	for range 64 {
 		sink = append(sink, make([]byte, 1<<20))
 	}
 	debug.FreeOSMemory()
 	used := readHeap()
 	sink = nil
-	if unused := readHeap().unused(); unused > minWhenIdle {
+	if unused := readHeap().unused(); unused > 4<<20 {
 		t.Fatalf("%d MB are counted as unused", unused>>20)
 	}
-	returnUnused(0, lastIdleInterval)
+	returnAll()
 	if after := readHeap(); after.objects > used.objects-60<<20 {
-		t.Errorf("%d MB are used after the last idle interval, %d before", after.objects>>20, used.objects>>20)
+		t.Errorf("%d MB are used after it, %d before", after.objects>>20, used.objects>>20)
 	}
 }
