@@ -123,7 +123,7 @@ func TestLoadRefuses(t *testing.T) {
 		"half a client certificate":  {header + "etcd: {external: {certFile: /dev/null}}\n", []string{"certFile and keyFile go together"}},
 		"an endpoint without a port": {header + "etcd: {external: {endpoints: [\"https://etcd.example.com\"]}}\n", []string{"etcd.external.endpoints[0]: ", "write https://etcd.example.com:2379"}},
 		"planes on an external etcd": {header + "planes: {enabled: true}\netcd: {external: {endpoints: [\"http://a:2379\"]}}\n", []string{":3: planes.enabled: needs the embedded etcd"}},
-		"planes that never sleep":    {header + "planes: {sleepAfter: 0s, maxAwake: 0, quotaBackend: 1Mi}\n", []string{"planes.sleepAfter: 0s is too short", "planes.maxAwake: 0 is out of range", "planes.quotaBackend: 1Mi is too small"}},
+		"planes that never sleep":    {header + "planes: {sleepAfter: 0s, maxAwake: 0, requestsInFlight: 0, quotaBackend: 1Mi}\n", []string{"planes.sleepAfter: 0s is too short", "planes.maxAwake: 0 is out of range", "planes.requestsInFlight: 0 is out of range", "planes.quotaBackend: 1Mi is too small"}},
 		"a bad endpoint":             {header + "etcd: {external: {endpoints: [\"etcd:2379\"]}}\n", []string{"etcd.external.endpoints[0]: ", "https://host:2379"}},
 		"an endpoint with a path":    {header + "etcd:\n  external:\n    endpoints:\n    - https://a:2379/\n    - https://b:2379/registry\n", []string{`:7: etcd.external.endpoints[1]: "https://b:2379/registry" has more than a host and a port`, "write https://b:2379, "}},
 		"an endpoint with a query":   {header + "etcd: {external: {endpoints: [\"http://a:2379?x=1\"]}}\n", []string{":3: etcd.external.endpoints[0]: ", "more than a host and a port"}},

@@ -18,6 +18,8 @@ type Planes struct {
 	// before another one starts; 0 for no bound.
 	Memory      resource.Quantity `json:"memory"`
 	Descriptors int               `json:"descriptors"`
+	// RequestsInFlight is the number of requests to each at a time, without watches.
+	RequestsInFlight int `json:"requestsInFlight"`
 	// QuotaBackend is the largest size of the database of each.
 	QuotaBackend resource.Quantity `json:"quotaBackend"`
 	// BackupDir has the backups of each in a directory of its name; empty means planes in
@@ -31,7 +33,7 @@ type Planes struct {
 }
 
 func defaultPlanes() Planes {
-	return Planes{SleepAfter: Duration{5 * time.Minute}, MaxAwake: 100, QuotaBackend: resource.MustParse("1Gi")}
+	return Planes{SleepAfter: Duration{5 * time.Minute}, MaxAwake: 100, RequestsInFlight: 400, QuotaBackend: resource.MustParse("1Gi")}
 }
 
 func (c *ServerConfiguration) validatePlanes(fail func(path, format string, args ...any)) {
@@ -47,6 +49,9 @@ func (c *ServerConfiguration) validatePlanes(fail func(path, format string, args
 	}
 	if planes.Memory.Sign() < 0 || planes.Descriptors < 0 {
 		fail("planes.memory", "memory %s and descriptors %d must not be negative; 0 is no bound", planes.Memory.String(), planes.Descriptors)
+	}
+	if planes.RequestsInFlight < 1 {
+		fail("planes.requestsInFlight", "%d is out of range; at least 1", planes.RequestsInFlight)
 	}
 	if planes.QuotaBackend.Value() < minQuota {
 		fail("planes.quotaBackend", "%s is too small; at least 64Mi", planes.QuotaBackend.String())

@@ -27,6 +27,7 @@ var infos = &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis
 // serve serves the requests to control planes, and passes the others to the host.
 func (m *Manager) serve(w http.ResponseWriter, r *http.Request) {
 	if !strings.HasPrefix(r.URL.Path, prefix) {
+		m.contests.note(nil)
 		m.host.ServeHTTP(w, r)
 		return
 	}
@@ -81,11 +82,24 @@ func (p *plane) serve(w http.ResponseWriter, r *http.Request) error {
 	if err == nil && info.Verb == "watch" && r.Method == http.MethodGet && r.Header.Get("Upgrade") == "" && !strings.Contains(r.URL.Path, "/watch/") {
 		return p.serveWatch(w, r)
 	}
+	if !p.budget.enter(p.manager.config.Host.Planes.RequestsInFlight) {
+		w.Header().Set("Retry-After", "1")
+		refuse(w, r, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "the control plane has planes.requestsInFlight requests; send fewer at a time, or raise it in the server's configuration")
+		return nil
+	}
+	defer p.budget.leave()
 	handler, done, err := p.use(r.Context())
 	if err != nil {
 		return err
 	}
 	defer done()
+	if p.manager.contests.note(p) {
+		end, err := p.budget.take(r.Context())
+		if err != nil {
+			return err
+		}
+		defer end()
+	}
 	handler.ServeHTTP(w, r)
 	return nil
 }

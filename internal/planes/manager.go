@@ -46,6 +46,7 @@ type Manager struct {
 	starts         chan struct{} // a token for each start under way
 	queue          workqueue.TypedRateLimitingInterface[string]
 	work           sync.WaitGroup // starts and stops under way
+	contests       contests
 
 	mu      sync.Mutex
 	planes  map[string]*plane

@@ -51,6 +51,7 @@ type plane struct {
 	watches  map[*watcher]struct{}
 	serving  sync.WaitGroup // watches in the handler
 	media    map[string]string
+	budget   *budget
 
 	// When it last went to sleep: the stored objects, and the room of its directory in bytes.
 	objects, size int64
@@ -61,7 +62,7 @@ type plane struct {
 }
 
 func newPlane(m *Manager, name string) *plane {
-	return &plane{manager: m, name: name, changed: make(chan struct{}), watches: map[*watcher]struct{}{}, media: map[string]string{}}
+	return &plane{manager: m, name: name, changed: make(chan struct{}), watches: map[*watcher]struct{}{}, media: map[string]string{}, budget: newBudget()}
 }
 
 // dir is the data directory.

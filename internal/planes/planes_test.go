@@ -29,7 +29,7 @@ type testHost struct {
 }
 
 // newHost starts a host whose control planes sleep only when a test says so.
-func newHost(t *testing.T, changes ...func(*config.ServerConfiguration)) *testHost {
+func newHost(t testing.TB, changes ...func(*config.ServerConfiguration)) *testHost {
 	t.Helper()
 	dir := t.TempDir()
 	cfg := config.Default()
@@ -72,7 +72,7 @@ func newHost(t *testing.T, changes ...func(*config.ServerConfiguration)) *testHo
 }
 
 // create makes a ControlPlane and returns a client for it.
-func (h *testHost) create(t *testing.T, name string, spec map[string]any) kubernetes.Interface {
+func (h *testHost) create(t testing.TB, name string, spec map[string]any) kubernetes.Interface {
 	t.Helper()
 	if err := h.tryCreate(t.Context(), name, spec); err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func eventually(t *testing.T, what string, condition func() bool) {
 }
 
 // client returns a client of the host's administrator for a control plane.
-func (h *testHost) client(t *testing.T, name string) kubernetes.Interface {
+func (h *testHost) client(t testing.TB, name string) kubernetes.Interface {
 	t.Helper()
 	config := rest.CopyConfig(h.config)
 	config.Host += prefix + name
@@ -115,7 +115,7 @@ func (h *testHost) client(t *testing.T, name string) kubernetes.Interface {
 }
 
 // await waits until the ControlPlane satisfies the condition.
-func (h *testHost) await(t *testing.T, name string, condition func(*object) bool) *object {
+func (h *testHost) await(t testing.TB, name string, condition func(*object) bool) *object {
 	t.Helper()
 	events, err := h.objects.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	if err != nil {

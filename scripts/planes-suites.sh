@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Runs upstream's conformance specs and controller-runtime's suite pkg/client on a control plane
+# of a server at its /clusters/NAME, which sleeps before each run and falls asleep between specs.
+#   planes-suites.sh LIST [FOCUS]
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+list=${1:?the list of specs: generic or fast} focus=${2:-.}
+work=$(mktemp -d)
+trap 'kill "$server" 2>/dev/null && wait "$server" || true; rm -rf "$work"' EXIT
+cd "$root"
+binary=${KHM_BINARY:-$work/kube-hyper-mini}
+[ -n "${KHM_BINARY:-}" ] || go build -o "$binary" .
+printf 'apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\nplanes: {enabled: true, sleepAfter: 2s}\n' >"$work/config.yaml"
+"$binary" server --config "$work/config.yaml" --data-dir "$work/data" --port 0 >"$work/log" 2>&1 &
+server=$!
+until "$binary" status --data-dir "$work/data" >"$work/status" 2>&1; do
+	kill -0 "$server" || { cat "$work/log"; exit 1; }
+	sleep 0.2
+done
+export KUBECONFIG=$work/data/admin.kubeconfig
+"$binary" kubectl apply -f config/examples/planes/acme.yaml
+"$binary" kubeconfig --data-dir "$work/data" --plane acme >"$work/acme.kubeconfig"
+failed=0
+for run in first second; do
+	"$binary" kubectl wait --for=jsonpath='{.status.phase}'=Asleep controlplane/acme --timeout=5m
+	echo "the $run run"
+	(cd e2e/conformance && go build -o "$root/.bin/conformance/run" . && KHM_BINARY=$binary "$root/.bin/conformance/run" -kubeconfig "$work/acme.kubeconfig" -lists "$list" -only "$focus") || failed=1
+	"$binary" kubectl wait --for=jsonpath='{.status.phase}'=Asleep controlplane/acme --timeout=5m
+	(cd e2e/envtest && USE_EXISTING_CLUSTER=true KUBECONFIG=$work/acme.kubeconfig go run . -assets "$work" -suites pkg/client) || failed=1
+done
+grep -c WARN "$work/log" || true
+exit "$failed"
