@@ -107,10 +107,6 @@ var damages = []struct {
 	{"kubeconfig that cannot be read", "kubeconfig", "admin.kubeconfig", func(t *testing.T, dir string) {
 		put(t, filepath.Join(dir, "admin.kubeconfig"), "{")
 	}, nil},
-	{"kubeconfig of another authority", "kubeconfig", "authority for clients has not signed", func(t *testing.T, dir string) {
-		pair := newAuthority(t, "another", time.Hour)
-		replaceAdmin(t, dir, pair.sign(t, "admin", -time.Hour, time.Hour))
-	}, startsAgain},
 	{"kubeconfig that has expired", "kubeconfig", "expired at", func(t *testing.T, dir string) {
 		pair := readAuthority(t, dir, "client-ca")
 		replaceAdmin(t, dir, pair.sign(t, "admin", -2*time.Hour, -time.Hour))

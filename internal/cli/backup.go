@@ -290,19 +290,14 @@ func printManifest(w io.Writer, m *backup.Manifest) error {
 	return writeTable(w, func(row func(format string, args ...any)) {
 		row("created\t%s on %s (%s)", m.Created.Local().Format(time.DateTime), m.Host, m.Reason)
 		row("written by\tkube-hyper-mini %s", m.Stamp)
-		if s := m.Snapshot; s != nil {
-			row("revision\t%d", s.Revision)
-			row("database\t%s", bytes(s.SizeBytes))
-			row("hash\tsha256:%s", s.SHA256)
-		}
+		row("revision\t%d", m.Snapshot.Revision)
+		row("database\t%s", bytes(m.Snapshot.SizeBytes))
+		row("hash\tsha256:%s", m.Snapshot.SHA256)
 		for _, file := range m.Files {
 			row("file\t%s, %s", file.Name, bytes(file.SizeBytes))
 		}
 		for _, name := range m.LeftOut {
 			row("left out\t%s", name)
-		}
-		if m.Snapshot == nil {
-			return
 		}
 		for _, resource := range slices.Sorted(maps.Keys(m.Snapshot.Resources)) {
 			count := m.Snapshot.Resources[resource]

@@ -180,9 +180,8 @@ func Kubeconfig(report *Report, path string, data []byte) (usable bool) {
 			add(Finding{Severity: Risk, Object: path, Problem: fmt.Sprintf("it has the mode %04o, so that other users may use its credentials", info.Mode().Perm()),
 				Remedy: "restrict the mode", Commands: []string{"chmod 0600 " + logging.ShellWord(path)}})
 		}
-		k := credentials{path: path, config: cfg, now: time.Now(), remedy: func(user string) (string, []string) {
-			return "have an administrator make new ones: " + program + " kubeconfig create " + logging.ShellWord(user) + " --force -o " + logging.ShellWord(path), nil
-		}}
+		k := credentials{path: path, config: cfg, now: time.Now(), remedy: "have an administrator make new ones: " + program +
+			" kubeconfig create USER --force -o " + logging.ShellWord(path)}
 		k.check(add)
 		return nil
 	})

@@ -44,7 +44,7 @@ func FindCommand(name string) (string, error) {
 }
 
 // Command is a program that runs with the standard streams of this process, in a
-// process group of its own (in a job of its own on Windows).
+// process group of its own (not on Windows).
 type Command struct {
 	process *process
 	grace   time.Duration

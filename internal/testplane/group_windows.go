@@ -18,6 +18,5 @@ func detached() *syscall.SysProcAttr {
 // ignoreSignals keeps signals from ending the guard, which ends with its input.
 func ignoreSignals() { signal.Ignore(os.Interrupt) }
 
-// endGroup does nothing: the system ends the command's job when the process
-// that created it ends (see command_windows.go).
+// endGroup does nothing: Windows has no process groups of that kind.
 func endGroup(int, time.Duration) {}
