@@ -43,14 +43,13 @@ type Documents struct {
 	mu     sync.Mutex
 	caches map[string]*documentCache // by APIService
 
-	discoveryFetched chan struct{}   // closed when pending is empty
-	pending          map[string]bool // APIServices that the start waits for, by name
+	listed chan struct{} // closed when discovery has all remote APIServices
 }
 
 // NewDocuments prepares the copies. Call it before the informers start.
 func NewDocuments(caller *Caller, services informers.APIServiceInformer, log *slog.Logger) (*Documents, error) {
 	d := &Documents{
-		caller: caller, lister: services.Lister(), log: log, caches: map[string]*documentCache{}, discoveryFetched: make(chan struct{}),
+		caller: caller, lister: services.Lister(), log: log, caches: map[string]*documentCache{}, listed: make(chan struct{}),
 	}
 	// The queue has no name: one would add metrics and wake the process twice a second.
 	d.loop = reconcile.New(reconcile.Config[string]{Workers: documentWorkers, MinRetry: minRefetch, MaxRetry: maxRefetch, Handle: d.handle})
@@ -86,66 +85,37 @@ func (d *Documents) changed(obj any) {
 }
 
 // Run follows the APIServices until ctx ends and passes each remote one to sinks. The
-// discovery sink must not run before [Documents.DiscoveryFetched] is closed.
+// discovery sink must not run before [Documents.Listed] is closed.
 func (d *Documents) Run(ctx context.Context, sinks Sinks) {
 	d.sinks = sinks
 	if !cache.WaitForCacheSync(ctx.Done(), d.synced) {
 		d.loop.Stop()
 		return
 	}
-	d.startPending()
-	d.loop.Run(ctx)
-}
-
-// DiscoveryFetched is closed when the discovery of each server that was available at
-// the start was requested once. A server that does not answer takes some seconds.
-func (d *Documents) DiscoveryFetched() <-chan struct{} { return d.discoveryFetched }
-
-// startPending records the available APIServices as pending, and makes discovery list
-// all groups.
-func (d *Documents) startPending() {
 	services, err := d.lister.List(labels.Everything())
 	if err != nil {
 		services = nil // the cache does not fail
 	}
-	d.mu.Lock()
-	d.pending = map[string]bool{}
-	for _, service := range services {
-		if service.Spec.Service != nil && isAvailable(service) {
-			d.pending[service.Name] = true
-		}
-	}
-	if len(d.pending) == 0 {
-		close(d.discoveryFetched)
-	}
-	d.mu.Unlock()
 	for _, service := range services {
 		if service.Spec.Service != nil {
 			d.cacheOf(service)
 		}
 	}
+	close(d.listed)
+	d.loop.Run(ctx)
 }
 
-// markRequested removes an APIService from the pending ones.
-func (d *Documents) markRequested(name string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.pending[name] {
-		if delete(d.pending, name); len(d.pending) == 0 {
-			close(d.discoveryFetched)
-		}
-	}
-}
+// Listed is closed when the discovery sink has all APIServices of the start. A group is listed as
+// stale until its documents have been fetched.
+func (d *Documents) Listed() <-chan struct{} { return d.listed }
 
 func (d *Documents) handle(ctx context.Context, name string) reconcile.Result {
 	service, err := d.lister.Get(name)
 	switch {
 	case err != nil || service.Spec.Service == nil:
 		d.forget(ctx, name)
-		d.markRequested(name)
 	case !isAvailable(service):
 		d.cacheOf(service)
-		d.markRequested(name)
 	case d.refresh(ctx, service):
 		return reconcile.After(kube.DocumentsPeriod)
 	default:
@@ -186,12 +156,10 @@ func (d *Documents) refresh(ctx context.Context, service *apiregistrationv1.APIS
 		f := &fetching{client: client, caller: d.caller, service: service, documentCache: c}
 		err = f.discovery(ctx)
 		d.publishDiscovery(service.Name, c)
-		d.markRequested(service.Name)
 		if err == nil {
 			err = f.openAPI(ctx, d.sinks)
 		}
 	}
-	d.markRequested(service.Name)
 	switch {
 	case err == nil:
 		if c.failures >= failuresBeforeLog {

@@ -148,7 +148,7 @@ func newWorld(t *testing.T) *world {
 		},
 	}
 	running.Go(func() { documents.Run(ctx, sinks) })
-	<-documents.DiscoveryFetched() // no server is pending
+	<-documents.Listed()
 	running.Go(func() { sinks.Discovery.Run(ctx.Done(), nil) })
 	t.Cleanup(func() {
 		cancel()

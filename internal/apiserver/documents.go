@@ -3,7 +3,6 @@ package apiserver
 import (
 	"context"
 	"log/slog"
-	"time"
 
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -15,10 +14,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/version"
 )
-
-// discoveryTimeout bounds the time that a start waits for the discovery of remote
-// API servers. A group that has not answered by then is listed as stale.
-const discoveryTimeout = 300 * time.Millisecond
 
 // documents merges discovery and OpenAPI of remote API servers into the aggregator's.
 // Upstream's code does that; it reads copies instead of the remote servers.
@@ -76,8 +71,7 @@ func (d *documents) run(hook genericapiserver.PostStartHookContext) error {
 	go d.keepOpenAPI(hook)
 	go d.copies.Run(hook, d.sinks)
 	select {
-	case <-d.copies.DiscoveryFetched():
-	case <-time.After(discoveryTimeout):
+	case <-d.copies.Listed():
 	case <-hook.Done():
 		return nil
 	}

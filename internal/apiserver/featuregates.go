@@ -15,12 +15,12 @@ import (
 // what it reads from flags in a registry of the process.
 var processGates struct {
 	sync.Mutex
-	set map[string]bool // nil before the first ClaimFeatureGates
+	set map[string]bool // nil before the first SetFeatureGates
 }
 
-// ClaimFeatureGates returns an error if a gate is not known, or if an earlier call was for
+// SetFeatureGates returns an error if a gate is not known, or if an earlier call was for
 // others. A process with several servers calls it before [NewOptions] for each.
-func ClaimFeatureGates(configured map[string]bool) error {
+func SetFeatureGates(configured map[string]bool) error {
 	processGates.Lock()
 	defer processGates.Unlock()
 	wanted := featureGates(configured)

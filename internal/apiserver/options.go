@@ -74,7 +74,7 @@ type Options struct {
 // NewOptions maps the settings to upstream's options and validates both.
 // It reads the files that the settings name and writes nothing. Errors
 // are [config.FieldError]s, joined. Feature gates are process globals: see
-// [ClaimFeatureGates].
+// [SetFeatureGates].
 func NewOptions(settings Settings) (*Options, error) {
 	processGates.Lock()
 	defer processGates.Unlock()

@@ -48,7 +48,7 @@ func (c *Checked) Relocate(dir string) {
 }
 
 // Check completes and validates the configuration with the checks of every part. It
-// writes nothing. Feature gates are process globals: see [apiserver.ClaimFeatureGates].
+// writes nothing. Feature gates are process globals: see [apiserver.SetFeatureGates].
 func Check(cfg *config.ServerConfiguration) (*Checked, error) {
 	if err := cfg.Complete(); err != nil {
 		return nil, err

@@ -77,7 +77,7 @@ func (e *emptyTypes) watch(w http.ResponseWriter, r *http.Request, p *customreso
 	last := empty.Revision()
 	remaining := time.Until(held.deadline)
 	if !first || last == 0 || remaining <= 0 {
-		p.Record(r)
+		p.Count(r)
 		return
 	}
 	endUse, err := e.front.beginUse(r.Context(), p.CRD.Name)

@@ -119,11 +119,11 @@ func (p *PlainRequest) RefuseOld(w http.ResponseWriter, r *http.Request, oldest 
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	// The error is that of a connection that the client has closed.
 	_ = NewStream(w, p).send(watch.Error, status)
-	p.Record(r)
+	p.Count(r)
 }
 
-// Record counts an answered watch.
-func (p *PlainRequest) Record(r *http.Request) {
+// Count counts an answered watch.
+func (p *PlainRequest) Count(r *http.Request) {
 	metrics.MonitorRequest(r, "WATCH", p.Info.APIGroup, p.Info.APIVersion, p.Info.Resource, "", metrics.CleanScope(p.Info),
 		metrics.APIServerComponent, false, "", http.StatusOK, 0, time.Since(p.Received))
 }
