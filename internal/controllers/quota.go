@@ -43,13 +43,10 @@ func buildResourceQuota(ctx context.Context, env *environment) (func(context.Con
 	if err != nil {
 		return nil, "", fmt.Errorf("make the quota evaluators: %w", err)
 	}
+	quotas := &kube.QuotaInformer{ResourceQuotaInformer: env.config.Informers.Core().V1().ResourceQuotas()}
 	evaluators := &evaluators{
-		types: env.types, informers: env.monitorInformers,
+		types: env.types, informers: env.monitorInformers, recalculate: quotas.Recalculate,
 		ignored: configuration.IgnoredResources(), registry: generic.NewRegistry(configuration.Evaluators()),
-	}
-	quotas := &kube.QuotaInformer{
-		ResourceQuotaInformer: env.config.Informers.Core().V1().ResourceQuotas(),
-		Before:                func(quota any) { evaluators.require(typesNamedBy(quota)) },
 	}
 	env.atEnd(quotas.RemoveHandler)
 	discover := func() ([]*metav1.APIResourceList, error) {
@@ -77,7 +74,7 @@ func buildResourceQuota(ctx context.Context, env *environment) (func(context.Con
 			func(ctx context.Context) {
 				env.visible.follow(ctx, func(ctx context.Context) { controller.Sync(ctx, discover, syncPeriod) })
 			},
-			func(ctx context.Context) { evaluators.run(ctx, quotas) })
+			evaluators.run)
 	}, "", nil
 }
 
@@ -88,19 +85,18 @@ type evaluators struct {
 	types     *discoverer
 	informers *informerSet
 	ignored   map[schema.GroupResource]struct{}
+	// recalculate has the quotas calculated again for which affected returns true.
+	recalculate func(affected func(*corev1.ResourceQuota) bool)
 
 	mu       sync.Mutex
 	registry quota.Registry
 }
 
-// run adds the evaluators of new types until ctx ends, and has quotas that name them
-// calculated again.
-func (e *evaluators) run(ctx context.Context, quotas *kube.QuotaInformer) {
+// run adds the evaluators of new types until ctx ends.
+func (e *evaluators) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		_, changed, _ := e.types.snapshot()
-		if added := e.addAll(); len(added) > 0 {
-			quotas.Recalculate(func(quota *corev1.ResourceQuota) bool { return intersects(quotaTypes(quota), added) })
-		}
+		e.addAll()
 		select {
 		case <-ctx.Done():
 		case <-changed:
@@ -108,26 +104,15 @@ func (e *evaluators) run(ctx context.Context, quotas *kube.QuotaInformer) {
 	}
 }
 
-// require adds the evaluators of new types if one of the resources has none.
-func (e *evaluators) require(resources map[schema.GroupResource]bool) {
-	for resource := range resources {
-		if e.registry.Get(resource) == nil {
-			// After an error the discoverer queries again, and run adds the types.
-			_ = e.types.refresh()
-			e.addAll()
-			return
-		}
-	}
-}
-
-// addAll adds the evaluators of the namespaced types that a quota can count, and returns the
-// types that had none. Those of types that are gone stay, as upstream's.
-func (e *evaluators) addAll() (added map[schema.GroupResource]bool) {
+// addAll adds the evaluators of the namespaced types that a quota can count, and has the
+// quotas calculated again that name a type which had none. Evaluators of types that are gone
+// stay, as upstream's.
+func (e *evaluators) addAll() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	// An error means an invalid group version, which has no types.
 	types, _ := resourcequota.GetQuotableResources(e.types.namespaced)
-	added = map[schema.GroupResource]bool{}
+	added := map[schema.GroupResource]bool{}
 	for gvr := range types {
 		resource := gvr.GroupResource()
 		if _, ignored := e.ignored[resource]; !ignored && e.registry.Get(resource) == nil {
@@ -135,7 +120,9 @@ func (e *evaluators) addAll() (added map[schema.GroupResource]bool) {
 			added[resource] = true
 		}
 	}
-	return added
+	if len(added) > 0 {
+		e.recalculate(func(quota *corev1.ResourceQuota) bool { return intersects(quotaTypes(quota), added) })
+	}
 }
 
 // lister returns the lister of a type in the version that controllers monitor now, not in

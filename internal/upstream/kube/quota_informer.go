@@ -33,8 +33,6 @@ import (
 // report objects that were deleted before it started. It is safe for concurrent use.
 type QuotaInformer struct {
 	coreinformers.ResourceQuotaInformer
-	// Before is called with a quota before the controller gets it; or nil.
-	Before func(quota any)
 
 	mu           sync.Mutex
 	handler      cache.ResourceEventHandler
@@ -81,9 +79,6 @@ type handlerCapture struct {
 // AddEventHandlerWithResyncPeriod implements [cache.SharedInformer].
 func (c handlerCapture) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler,
 	period time.Duration) (cache.ResourceEventHandlerRegistration, error) {
-	if c.of.Before != nil {
-		handler = precededHandler{handler, c.of.Before}
-	}
 	c.of.mu.Lock()
 	c.of.handler = handler
 	c.of.mu.Unlock()
@@ -95,22 +90,4 @@ func (c handlerCapture) AddEventHandlerWithResyncPeriod(handler cache.ResourceEv
 	c.of.registration = registration
 	c.of.mu.Unlock()
 	return registration, nil
-}
-
-// precededHandler calls a function before the handler.
-type precededHandler struct {
-	cache.ResourceEventHandler
-	before func(any)
-}
-
-// OnAdd implements [cache.ResourceEventHandler].
-func (p precededHandler) OnAdd(obj any, isInInitialList bool) {
-	p.before(obj)
-	p.ResourceEventHandler.OnAdd(obj, isInInitialList)
-}
-
-// OnUpdate implements [cache.ResourceEventHandler].
-func (p precededHandler) OnUpdate(previous, current any) {
-	p.before(current)
-	p.ResourceEventHandler.OnUpdate(previous, current)
 }
