@@ -3,19 +3,15 @@ package planes
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"time"
 
 	"github.com/robfig/cron/v3"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
@@ -59,7 +55,7 @@ func (p *plane) backupAsleep(ctx context.Context) {
 	release := p.holdLocked()
 	p.mu.Unlock()
 	defer release()
-	_, err := p.save(ctx, backup.ReasonScheduled)
+	err := p.save(ctx, backup.ReasonScheduled)
 	if err == nil {
 		_, err = backup.Prune(BackupDir(p.manager.config.Host, p.name), backup.ReasonScheduled, cmp.Or(spec.Backup.Keep, 7), time.Time{})
 	}
@@ -72,34 +68,27 @@ func (p *plane) backupAsleep(ctx context.Context) {
 	}
 }
 
-// save makes a backup of the control plane, which the caller holds, and returns its file name.
-func (p *plane) save(ctx context.Context, reason string) (string, error) {
+// save makes a backup of the control plane, which the caller holds.
+func (p *plane) save(ctx context.Context, reason string) error {
 	host := p.manager.config.Host
 	cfg := configuration(host, p.name, p.journal, p.currentSpec())
 	if err := cfg.Complete(); err != nil {
-		return "", err
+		return err
 	}
 	produce := func(ctx context.Context, w io.Writer) error {
 		return parts.SaveBackup(ctx, cfg, warningsOf(p.manager.config.Log, p.name), w, backup.Options{Reason: reason})
 	}
-	file, err := backup.SaveDated(ctx, cfg.Backup.Dir, reason, backup.Encryption{Recipients: host.Backup.EncryptTo}, produce)
-	return filepath.Base(file), err
+	_, err := backup.SaveDated(ctx, cfg.Backup.Dir, reason, backup.Encryption{Recipients: host.Backup.EncryptTo}, produce)
+	return err
 }
 
-// archive makes the last backup of a ControlPlane that is being deleted, whose control plane the
-// caller holds, and names it in the object.
-func (c *controller) archive(ctx context.Context, o *object, p *plane) error {
+// archive makes the last backup of the control plane, which the caller holds.
+func (p *plane) archive(ctx context.Context) error {
 	if _, err := os.Stat(p.dir()); errors.Is(err, fs.ErrNotExist) {
 		return nil // it has no data, or was archived before
 	}
-	file, err := p.save(ctx, backup.ReasonArchive)
-	if err != nil {
+	if err := p.save(ctx, backup.ReasonArchive); err != nil {
 		return fmt.Errorf("archive the control plane: %w; to delete it without a backup, set spec.deletion to Delete", err)
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{archiveAnnotation: path.Join(o.Name, file)}}})
-	if err != nil {
-		return err
-	}
-	_, err = c.client.Patch(ctx, o.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-	return err
+	return nil
 }

@@ -54,7 +54,13 @@ func (m *Manager) run(ctx context.Context, config *rest.Config) error {
 		}
 	}
 	if _, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: enqueue, UpdateFunc: func(_, o any) { enqueue(o) }, DeleteFunc: enqueue,
+		AddFunc: enqueue, DeleteFunc: enqueue,
+		UpdateFunc: func(old, o any) { // a status that was written is nothing to do, also after a failure
+			if before, now := old.(metav1.Object), o.(metav1.Object); before.GetGeneration() != now.GetGeneration() ||
+				before.GetDeletionTimestamp().IsZero() != now.GetDeletionTimestamp().IsZero() {
+				enqueue(o)
+			}
+		},
 	}); err != nil {
 		return fmt.Errorf("follow the ControlPlanes: %w", err)
 	}
@@ -114,7 +120,7 @@ func (c *controller) adopt() error {
 		if err != nil {
 			return err
 		}
-		if parsed.DeletionTimestamp.IsZero() && parsed.Status.Phase != "" && !isUnfilled(parsed) {
+		if parsed.DeletionTimestamp.IsZero() && parsed.Status.Phase != "" && !c.isUnfilled(parsed) {
 			c.know(parsed)
 		}
 	}
@@ -128,7 +134,7 @@ func (c *controller) know(o *object) *plane {
 	if p == nil {
 		p = newPlane(c.Manager, o.Name)
 		p.made, p.size, p.objects, p.lastUsed = o.Status.Made, o.Status.SizeBytes, o.Status.Objects, o.Status.LastUsed.Time
-		p.journal, p.filled, p.definitions = journalName(o), origin(o) != From{}, o.Status.CRDs
+		p.journal, p.definitions = journalName(o), o.Status.CRDs
 		if p.lastUsed.IsZero() {
 			p.lastUsed = o.CreationTimestamp.Time
 		}
@@ -195,7 +201,7 @@ func (c *controller) reconcile(ctx context.Context, name string) error {
 	c.mu.Lock()
 	p := c.planes[name]
 	c.mu.Unlock()
-	if p == nil && isUnfilled(o) {
+	if p == nil && c.isUnfilled(o) {
 		if err := c.fill(ctx, o); err != nil {
 			return errors.Join(err, c.writeStatus(ctx, o, Status{Phase: phaseFailed, Message: err.Error()}))
 		}
@@ -257,7 +263,7 @@ func (c *controller) remove(ctx context.Context, o *object) error {
 		if o.Spec.Deletion != deletionArchive {
 			return nil
 		}
-		return c.archive(ctx, o, p)
+		return p.archive(ctx)
 	})
 	if err != nil {
 		return errors.Join(err, c.writeStatus(ctx, o, Status{Phase: phaseFailed, Message: err.Error()}))

@@ -48,6 +48,18 @@ func addMap(t *testing.T, client kubernetes.Interface, name string) {
 	}
 }
 
+// remove deletes a ControlPlane and waits until it is gone.
+func (h *testHost) remove(t *testing.T, name string) {
+	t.Helper()
+	if err := h.objects.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is gone", func() bool {
+		_, err := h.objects.Get(t.Context(), name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+}
+
 // TestArchive: the last backup of a deleted control plane begins another one, and the same one
 // when its object comes back. The new ones have authorities of their own.
 func TestArchive(t *testing.T) {
@@ -62,42 +74,25 @@ func TestArchive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	watch, err := h.objects.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=acme"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer watch.Stop()
-	if err := h.objects.Delete(t.Context(), "acme", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	archived := ""
-	for event := range watch.ResultChan() {
-		o, err := parse(event.Object)
-		if err != nil {
-			t.Fatal(err)
-		}
-		archived = o.Annotations[archiveAnnotation]
-		if event.Type == "DELETED" {
-			break
-		}
-	}
-	if _, err := os.Stat(filepath.Join(BackupDir(h.Manager.config.Host, ""), archived)); err != nil || archived == "" {
-		t.Fatalf("the archive %q: %v", archived, err)
-	}
+	h.remove(t, "acme")
 	if _, err := os.Stat(p.dir()); err == nil {
 		t.Error("the directory stays")
 	}
 	hasMaps(t, h.create(t, "other", map[string]any{"from": map[string]any{"backup": "acme"}}), true, false)
-	back := newObject("acme", map[string]any{"deletion": deletionArchive})
-	back.SetAnnotations(map[string]string{archiveAnnotation: archived})
-	if _, err := h.objects.Create(t.Context(), back, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	h.await(t, "acme", func(o *object) bool { return o.Status.Made })
-	hasMaps(t, h.client(t, "acme"), true, false)
+	back := h.create(t, "acme", map[string]any{"deletion": deletionArchive})
+	hasMaps(t, back, true, false)
 	if now, err := os.ReadFile(filepath.Join(p.dir(), "pki", "client-ca.crt")); err != nil || string(now) == string(authority) {
 		t.Errorf("the authority is the former one: %v", err)
 	}
+}
+
+// TestArchiveUnused: a copy that was never started is archived.
+func TestArchiveUnused(t *testing.T) {
+	h := newHost(t)
+	addMap(t, h.create(t, "acme", nil), "one")
+	h.create(t, "copy", map[string]any{"deletion": deletionArchive, "from": map[string]any{"controlPlane": "acme"}})
+	h.remove(t, "copy")
+	hasMaps(t, h.create(t, "again", map[string]any{"from": map[string]any{"backup": "copy"}}), true, false)
 }
 
 // TestFromJournal: a control plane begins with a moment of another one's journal.
@@ -131,14 +126,8 @@ func TestMissingOrigin(t *testing.T) {
 	}
 	source := h.create(t, "source", map[string]any{"deletion": deletionArchive})
 	addMap(t, source, "one")
-	if err := h.objects.Delete(t.Context(), "source", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	h.remove(t, "source")
 	dir := BackupDir(h.Manager.config.Host, "")
-	eventually(t, "it is archived", func() bool {
-		_, err := h.objects.Get(t.Context(), "source", metav1.GetOptions{})
-		return apierrors.IsNotFound(err)
-	})
 	if err := os.Rename(filepath.Join(dir, "source"), filepath.Join(dir, "missing")); err != nil {
 		t.Fatal(err)
 	}

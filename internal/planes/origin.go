@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 
@@ -15,27 +16,28 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
 )
 
-// archiveAnnotation names the backup that was made when a ControlPlane was deleted. An object
-// that comes back with it, as by undelete, begins with that backup.
-const archiveAnnotation = "planes.kube-hyper-mini.io/archive"
-
-// origin returns what a ControlPlane begins with.
-func origin(o *object) From {
-	if archive := o.Annotations[archiveAnnotation]; archive != "" {
-		return From{Backup: archive}
+// origin returns what a ControlPlane begins with: with deletion Archive, the newest archive of its
+// name, unless from names a backup or a journal. So it comes back by undelete, or by its manifest.
+func (m *Manager) origin(o *object) From {
+	from := o.Spec.From
+	if o.Spec.Deletion == deletionArchive && from.Backup == "" && from.Journal == "" {
+		file, _, err := backup.Latest(BackupDir(m.config.Host, o.Name), backup.ReasonArchive)
+		if err != nil || file != "" { // restore reports the error
+			return From{Backup: path.Join(o.Name, filepath.Base(file))}
+		}
 	}
-	return o.Spec.From
+	return from
 }
 
 // isUnfilled reports whether the directory of a ControlPlane is yet to be filled.
-func isUnfilled(o *object) bool { return origin(o) != From{} && !o.Status.Made }
+func (m *Manager) isUnfilled(o *object) bool { return !o.Status.Made && m.origin(o) != From{} }
 
 // fillPrefix is that of directories that are being filled.
 const fillPrefix = ".copy-"
 
 // filled are the entries of a data directory that a new control plane takes. It makes
 // authorities and keys of service accounts of its own.
-var filled = []string{"version.json", "encryption", "etcd"}
+var filled = []string{"lock", "version.json", "encryption", "etcd"}
 
 // fill makes the directory of a new control plane from its origin.
 func (c *controller) fill(ctx context.Context, o *object) (err error) {
@@ -46,7 +48,7 @@ func (c *controller) fill(ctx context.Context, o *object) (err error) {
 	if err := errors.Join(os.RemoveAll(target), os.MkdirAll(target, 0o700)); err != nil {
 		return err
 	}
-	from := origin(o)
+	from := c.origin(o)
 	if from.ControlPlane != "" {
 		err = c.copy(ctx, from.ControlPlane, target)
 	} else {
@@ -115,18 +117,18 @@ func backupBelow(dir, name string) (string, error) {
 	if !isBelow(name) {
 		return "", fmt.Errorf("the backup %q is not below planes.backupDir", name)
 	}
-	path := filepath.Join(dir, name)
-	info, err := os.Stat(path)
+	file := filepath.Join(dir, name)
+	info, err := os.Stat(file)
 	if err == nil && info.IsDir() {
-		path, _, err = backup.Latest(path, backup.ReasonManual, backup.ReasonScheduled, backup.ReasonUpgrade, backup.ReasonArchive)
+		file, _, err = backup.Latest(file, backup.ReasonManual, backup.ReasonScheduled, backup.ReasonUpgrade, backup.ReasonArchive)
 	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist) || err == nil && path == "":
+	case errors.Is(err, fs.ErrNotExist) || err == nil && file == "":
 		return "", fmt.Errorf("there is no backup %q below planes.backupDir, which is %s: put it there, or correct spec.from.backup of a new ControlPlane", name, dir)
 	case err != nil:
 		return "", fmt.Errorf("find the backup %q: %w", name, err)
 	}
-	return path, nil
+	return file, nil
 }
 
 // syncTree has all files below the directory on the disk.

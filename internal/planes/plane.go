@@ -57,7 +57,6 @@ type plane struct {
 	objects, size int64
 	backupDue     time.Time // while it sleeps; zero for never
 	journal       string    // the name of its journal
-	filled        bool      // its directory was filled from another one
 	definitions   string    // a hash of those that were applied
 }
 

@@ -41,7 +41,7 @@ func validate(host *config.ServerConfiguration, o, old *object) field.ErrorList 
 	errs = append(errs, validateDuration(spec.Child("sleepAfter"), o.Spec.SleepAfter, time.Second)...)
 	errs = append(errs, validateDuration(spec.Child("lifetime"), o.Spec.Lifetime, time.Second)...)
 	errs = append(errs, o.Spec.Quota.validate(spec.Child("quota"))...)
-	errs = append(errs, origin(o).validate(host, spec.Child("from"))...)
+	errs = append(errs, o.Spec.From.validate(host, spec.Child("from"))...)
 	errs = append(errs, o.Spec.CRDs.validate(spec.Child("crds"))...)
 	errs = append(errs, o.Spec.Backup.validate(spec.Child("backup"))...)
 	if journal, path := o.Spec.Journal, spec.Child("journal"); journal != nil {
