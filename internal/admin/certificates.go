@@ -40,7 +40,8 @@ type CertificatesChanged struct {
 }
 
 // errNotAlone is the error of a rotation that other servers would not follow.
-var errNotAlone = errors.New("several servers use this etcd, or may, and all must have the same authorities and keys: stop the others, rotate on the one that runs, copy its pki directory to the others, and start them")
+var errNotAlone = errors.New("several servers use this etcd, or may, and all must have the same authorities and " +
+	"keys: stop the others, rotate on the one that runs, copy its pki directory to the others, and start them")
 
 // apply changes the store. Between the steps of a rotation it calls trusted, which
 // returns when this process trusts the new authority. It calls follow after each change

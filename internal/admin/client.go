@@ -64,8 +64,10 @@ func NoAnswer(host string, err error) error {
 
 // Refused returns the error of a request whose credentials the server refuses.
 func Refused(host string) error {
-	return fmt.Errorf("the server at %s refuses the credentials of the kubeconfig: the certificate or token has expired, was revoked, or is "+
-		"of an authority that is no longer trusted; get a new one with kube-hyper-mini kubeconfig, or kubeconfig create for another user", host)
+	return fmt.Errorf("the server at %s refuses the credentials of the kubeconfig: the certificate or token has "+
+		"expired, was revoked, or is "+
+		"of an authority that is no longer trusted; get a new one with kube-hyper-mini kubeconfig, or kubeconfig "+
+		"create for another user", host)
 }
 
 // Reachable returns an error if the server of the kubeconfig does not answer.

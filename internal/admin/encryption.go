@@ -62,7 +62,9 @@ func (k *KeyRotator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Rotate rotates the key while no backup is made, and calls report with its progress.
 func (k *KeyRotator) Rotate(ctx context.Context, report func(encryption.Progress) error) error {
 	if k.ConfigFile != "" {
-		return fmt.Errorf("apiServer.encryption.configFile names %s, which the server only reads: add a key to it, which is loaded within seconds, and have the objects rewritten by a StorageVersionMigration for each resource", k.ConfigFile)
+		return fmt.Errorf("apiServer.encryption.configFile names %s, which the server only reads: add a key to it, "+
+			"which is loaded within seconds, and have the objects rewritten by a StorageVersionMigration for each "+
+			"resource", k.ConfigFile)
 	}
 	if k.Ready != nil && !k.Ready() {
 		return errors.New("the server is starting: try again when it is ready")
@@ -87,7 +89,8 @@ func (k *KeyRotator) alone(ctx context.Context) error {
 		return err
 	}
 	if !alone {
-		return errors.New("other servers use this etcd, or did so a minute ago, and do not have the new key: stop them, rotate, and copy encryption/config.yaml to each; or see \"kube-hyper-mini help several-servers\"")
+		return errors.New("other servers use this etcd, or did so a minute ago, and do not have the new key: stop " +
+			"them, rotate, and copy encryption/config.yaml to each; or see \"kube-hyper-mini help several-servers\"")
 	}
 	return nil
 }

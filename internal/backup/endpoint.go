@@ -55,7 +55,8 @@ func NewEndpoint(recipients []string, produce func(Options) Produce, log *slog.L
 // EndpointOff returns the handler for backup.endpoint: off.
 func EndpointOff() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "backups through the API are disabled (backup.endpoint: off): stop the server to save one, or set backup.schedule", http.StatusForbidden)
+		http.Error(w, "backups through the API are disabled (backup.endpoint: off): stop the server to save one, or "+
+			"set backup.schedule", http.StatusForbidden)
 	})
 }
 

@@ -36,7 +36,8 @@ func newMakerMetrics() makerMetrics {
 		return prometheus.GaugeOpts{Name: "kube_hyper_mini_backup_" + name, Help: help}
 	}
 	m := makerMetrics{
-		time:     prometheus.NewGaugeVec(options("last_timestamp_seconds", "When the last scheduled backup ended, by its result."), []string{"result"}),
+		time: prometheus.NewGaugeVec(options("last_timestamp_seconds",
+			"When the last scheduled backup ended, by its result."), []string{"result"}),
 		size:     prometheus.NewGauge(options("size_bytes", "Size of the last scheduled backup.")),
 		duration: prometheus.NewGauge(options("duration_seconds", "How long the last scheduled backup took.")),
 	}
@@ -219,7 +220,8 @@ func (a *Maker) BeforeUpgrade(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("make a backup before the upgrade to %s from %s: %w; remove the cause, or set backup.beforeUpgrade to false", a.config.Stamp.Version, previous.Version, err)
+		return fmt.Errorf("make a backup before the upgrade to %s from %s: %w; remove the cause, or set "+
+			"backup.beforeUpgrade to false", a.config.Stamp.Version, previous.Version, err)
 	}
 	a.config.Log.Info("backup made before the upgrade", "from", previous.Version, "to", a.config.Stamp.Version,
 		"file", path)

@@ -105,7 +105,8 @@ func parseManifest(data []byte) (*Manifest, error) {
 		return nil, damaged("%s: %w", manifestName, err)
 	}
 	if m.Format > Format {
-		return nil, fmt.Errorf("the backup was written by kube-hyper-mini %s in format %d; this release reads up to %d: use that release or a newer one", m.Stamp.Version, m.Format, Format)
+		return nil, fmt.Errorf("the backup was written by kube-hyper-mini %s in format %d; this release reads up to "+
+			"%d: use that release or a newer one", m.Stamp.Version, m.Format, Format)
 	}
 	if m.Format < 1 {
 		return nil, damaged("%s has no format", manifestName)

@@ -45,7 +45,8 @@ type encryptFlags struct {
 }
 
 func (f *encryptFlags) add(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&f.encryption.Recipients, "encrypt-to", nil, "age recipient (age1...) that can decrypt the backup, instead of backup.encryptTo; may be repeated")
+	flags.StringSliceVar(&f.encryption.Recipients, "encrypt-to", nil, "age recipient (age1...) that can decrypt the "+
+		"backup, instead of backup.encryptTo; may be repeated")
 	flags.BoolVar(&f.plain, "plain", false, "do not encrypt; overrides backup.encryptTo")
 }
 
@@ -319,7 +320,8 @@ func printLeftOut(w io.Writer, m *backup.Manifest) error {
 	for _, resource := range slices.Sorted(maps.Keys(m.Encrypted())) {
 		text += fmt.Sprintf("; %d %s are encrypted and cannot be read", m.Encrypted()[resource], resource)
 	}
-	_, err := fmt.Fprintf(w, "%s. To keep them valid, copy the files that were left out (%s) to the data directory before the start\n", text, strings.Join(directories(m.LeftOut), ", "))
+	_, err := fmt.Fprintf(w, "%s. To keep them valid, copy the files that were left out (%s) to the data directory "+
+		"before the start\n", text, strings.Join(directories(m.LeftOut), ", "))
 	return err
 }
 

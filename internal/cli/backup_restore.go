@@ -78,7 +78,8 @@ func newBackupRestore() *cobra.Command {
 	flags.addLocation(cmd.Flags())
 	key.add(cmd.Flags())
 	from.add(cmd.Flags(), "restore from the journal in this directory or s3://BUCKET/PREFIX")
-	cmd.Flags().StringVar(&at, "at", "", "with --from: the state at this time, as 2026-11-21T15:04:05Z, \"2026-11-21 15:04\" or \"10m ago\"")
+	cmd.Flags().StringVar(&at, "at", "", "with --from: the state at this time, as 2026-11-21T15:04:05Z, \"2026-11-21 "+
+		"15:04\" or \"10m ago\"")
 	cmd.Flags().Int64Var(&revision, "revision", 0, "with --from: the state at this revision of etcd")
 	return cmd
 }
@@ -89,7 +90,8 @@ func requireNamed(dataDir string, named bool) error {
 	if stamp, err := datadir.ReadStamp(dataDir); named || stamp == nil || err != nil {
 		return err
 	}
-	return usageError(fmt.Errorf("%s has the data of a server, which this would replace: name it with --data-dir %s, or name another directory", dataDir, dataDir))
+	return usageError(fmt.Errorf("%s has the data of a server, which this would replace: name it with --data-dir %s, "+
+		"or name another directory", dataDir, dataDir))
 }
 
 // restoreWith restores and says what it does.

@@ -172,7 +172,8 @@ after restoring it.`,
 			if len(cfg.Etcd.External.Endpoints) > 0 {
 				others = " by this server; run the command on the others of the etcd, too"
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "the administrator's previous certificates are refused%s; the new kubeconfig is %s\n", others, cfg.Kubeconfig.Path)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "the administrator's previous certificates are refused%s; the "+
+				"new kubeconfig is %s\n", others, cfg.Kubeconfig.Path)
 			return err
 		}),
 	}

@@ -125,7 +125,8 @@ func (f *clientFlags) readServer(cmd *cobra.Command) ([]byte, error) {
 func (f *clientFlags) only(loaded *clientcmdapi.Config, path string) ([]byte, error) {
 	if name := f.context; name != "" {
 		if loaded.Contexts[name] == nil {
-			return nil, usageError(fmt.Errorf("--context: %s has no context %q; it has: %s", path, name, strings.Join(slices.Sorted(maps.Keys(loaded.Contexts)), ", ")))
+			return nil, usageError(fmt.Errorf("--context: %s has no context %q; it has: %s", path, name,
+				strings.Join(slices.Sorted(maps.Keys(loaded.Contexts)), ", ")))
 		}
 		loaded.CurrentContext = name
 		if err := clientcmdapi.MinifyConfig(loaded); err != nil {
@@ -231,7 +232,8 @@ func readAdminKubeconfig(cmd *cobra.Command, flags *configFlags) ([]byte, error)
 	}
 	data, err := os.ReadFile(cfg.Kubeconfig.Path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, &exitError{ExitNotReady, fmt.Errorf("no kubeconfig at %s: start the server first, or name its --data-dir or --config", cfg.Kubeconfig.Path)}
+		return nil, &exitError{ExitNotReady, fmt.Errorf("no kubeconfig at %s: start the server first, or name its "+
+			"--data-dir or --config", cfg.Kubeconfig.Path)}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)

@@ -38,7 +38,8 @@ database is free (etcd.embedded.defragment in the configuration).`,
 				return err
 			}
 			took := time.Duration(done.Seconds * float64(time.Second)).Round(time.Millisecond)
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "defragmented the database from %s to %s in %s\n", bytes(done.Before), bytes(done.After), took)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "defragmented the database from %s to %s in %s\n",
+				bytes(done.Before), bytes(done.After), took)
 			return err
 		}),
 	}

@@ -120,7 +120,8 @@ func printReport(w io.Writer, report *doctor.Report) error {
 		fmt.Fprintf(text, "The server of %s is stopped: only the directory was checked.\n\n", report.DataDir)
 	}
 	for _, f := range report.Findings {
-		fmt.Fprintf(text, "%s  %s: %s\n  %s\n  remedy: %s\n", strings.ToUpper(string(f.Severity)), f.Check, f.Object, indent(f.Problem), indent(f.Remedy))
+		fmt.Fprintf(text, "%s  %s: %s\n  %s\n  remedy: %s\n", strings.ToUpper(string(f.Severity)), f.Check, f.Object,
+			indent(f.Problem), indent(f.Remedy))
 		for _, command := range f.Commands {
 			fmt.Fprintf(text, "    %s\n", command)
 		}

@@ -103,7 +103,8 @@ func newEnvtestAPIServer() *cobra.Command {
 }
 
 func runEnvtestAPIServer(ctx context.Context, cmd *cobra.Command, cfg *config.ServerConfiguration) error {
-	log, err := logging.Setup(cmd.ErrOrStderr(), logging.Options{Format: cfg.Logging.Format, Verbosity: cfg.Logging.Verbosity, Color: useColor(cmd.ErrOrStderr())})
+	log, err := logging.Setup(cmd.ErrOrStderr(), logging.Options{Format: cfg.Logging.Format,
+		Verbosity: cfg.Logging.Verbosity, Color: useColor(cmd.ErrOrStderr())})
 	if err != nil {
 		return err
 	}

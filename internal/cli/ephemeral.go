@@ -22,7 +22,8 @@ func runEphemeral(cmd *cobra.Command, flags *configFlags) error {
 		return err
 	}
 	if cfg.Planes.Enabled {
-		return usageError(source.Locate(config.NewFieldError("planes.enabled", "is not for --ephemeral: unset it, or leave out --ephemeral")))
+		return usageError(source.Locate(config.NewFieldError("planes.enabled",
+			"is not for --ephemeral: unset it, or leave out --ephemeral")))
 	}
 	log, err := serverLog(cmd, cfg)
 	if err != nil {
@@ -38,7 +39,8 @@ func runEphemeral(cmd *cobra.Command, flags *configFlags) error {
 		}
 		cfg.DataDir = temporaryDir.Data()
 	}
-	err = controlplane.Run(cmd.Context(), controlplane.Options{Config: cfg, Ephemeral: true, Listen: true, OwnsProcess: true, Log: log}, nil)
+	err = controlplane.Run(cmd.Context(), controlplane.Options{Config: cfg, Ephemeral: true, Listen: true,
+		OwnsProcess: true, Log: log}, nil)
 	if temporaryDir != nil {
 		closeErr := temporaryDir.Close(context.WithoutCancel(cmd.Context()))
 		if errors.Is(closeErr, temporary.ErrLeft) {

@@ -25,7 +25,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	var valueless *pflag.ValueRequiredError
 	switch {
 	case errors.As(err, &missing) && missing.GetSpecifiedShortnames() == "":
-		return usageError(fmt.Errorf("unknown flag: --%s%s; see \"%s --help\"", missing.GetSpecifiedName(), suggestFlag(cmd, missing.GetSpecifiedName()), cmd.CommandPath()))
+		return usageError(fmt.Errorf("unknown flag: --%s%s; see \"%s --help\"", missing.GetSpecifiedName(),
+			suggestFlag(cmd, missing.GetSpecifiedName()), cmd.CommandPath()))
 	case errors.As(err, &missing):
 		return usageError(fmt.Errorf("unknown flag: -%s; see \"%s --help\"", missing.GetSpecifiedName(), cmd.CommandPath()))
 	case errors.As(err, &valueless):

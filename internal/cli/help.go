@@ -127,5 +127,6 @@ func usageTemplate(root *cobra.Command) string {
 	for _, topic := range help.Topics() {
 		fmt.Fprintf(&list, "\n  %-16s %s", topic.Name, topic.Title)
 	}
-	return root.UsageTemplate() + "{{if not .HasParent}}\nHelp topics, shown by \"kube-hyper-mini help TOPIC\":" + list.String() + "\n{{end}}"
+	return root.UsageTemplate() + "{{if not .HasParent}}\nHelp topics, shown by \"kube-hyper-mini help TOPIC\":" +
+		list.String() + "\n{{end}}"
 }

@@ -81,7 +81,8 @@ func (f *objectFlags) open(cmd *cobra.Command, args []string) (*selectedObject, 
 	}
 	location := f.from.location(cfg)
 	if location.URL == "" {
-		return nil, usageError(errors.New("there is no journal: set journal.destination and name the file with --config, or name the journal with --from"))
+		return nil, usageError(errors.New("there is no journal: set journal.destination and name the file with " +
+			"--config, or name the journal with --from"))
 	}
 	store, err := location.Open()
 	if err != nil {
@@ -132,7 +133,8 @@ func (f *objectFlags) server(cmd *cobra.Command) (*rest.Config, string, error) {
 			return nil, "", err
 		}
 		if err := admin.Reachable(cmd.Context(), data); err != nil {
-			return nil, "", &exitError{ExitNotReady, fmt.Errorf("%w KUBECONFIG names it: there is no server in %s", err, f.complete.DataDir)}
+			return nil, "", &exitError{ExitNotReady, fmt.Errorf("%w KUBECONFIG names it: there is no server in %s", err,
+				f.complete.DataDir)}
 		}
 	case err != nil:
 		return nil, "", err
@@ -209,7 +211,8 @@ MANAGER is the field manager of the change, SIZE that of the object in etcd.`,
 	flags.add(cmd)
 	output.add(cmd)
 	cmd.Flags().IntVar(&limit, "limit", 1000, "how many versions to list, the newest; 0 for all")
-	cmd.Flags().StringVar(&since, "since", "", "list only versions that are younger than this, as 24h, \"7d ago\" or a time as in --at of history show")
+	cmd.Flags().StringVar(&since, "since", "", "list only versions that are younger than this, as 24h, \"7d ago\" or "+
+		"a time as in --at of history show")
 	return cmd
 }
 

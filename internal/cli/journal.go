@@ -100,7 +100,8 @@ func parseTime(text string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is not a time: write 2026-11-21T15:04:05Z, \"2026-11-21 15:04:05\" in local time, or \"10m ago\"", text)
+	return time.Time{}, fmt.Errorf("%q is not a time: write 2026-11-21T15:04:05Z, \"2026-11-21 15:04:05\" in local "+
+		"time, or \"10m ago\"", text)
 }
 
 // parseSince reads a time as parseTime does, or a duration before now. Without a text it is zero.

@@ -45,7 +45,8 @@ not have that host, the kubeconfig names one that the certificate has
 	}
 	flags.addLocation(cmd.Flags())
 	addPlane(cmd.Flags(), &flags.plane)
-	cmd.Flags().StringVar(&flags.server, "server", "", "URL of the server in the kubeconfig, if it differs from the one that the server has written; https://HOST:PORT")
+	cmd.Flags().StringVar(&flags.server, "server", "", "URL of the server in the kubeconfig, if it differs from the "+
+		"one that the server has written; https://HOST:PORT")
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "file to write, with mode 0600, instead of printing")
 	cmd.Flags().BoolVar(&flags.force, "force", false, "replace the file of --output if there is one")
 	cmd.Flags().StringVar(&flags.context, "context", kubeconfig.Name, "name of the context, its cluster and its user")

@@ -190,7 +190,8 @@ func (f *createFlags) create(cmd *cobra.Command, args []string) error {
 	if short := time.Now().Add(f.expires).Sub(credentials.Until); short > time.Hour {
 		text += fmt.Sprintf("the server has shortened --expires %s\n", (*durationFlag)(&f.expires))
 	}
-	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s%s can log in at %s until %s\n", text, user, endpoint.Server, credentials.Until.Local().Format(time.DateTime))
+	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s%s can log in at %s until %s\n", text, user, endpoint.Server,
+		credentials.Until.Local().Format(time.DateTime))
 	return err
 }
 
@@ -201,7 +202,8 @@ func (f *createFlags) giveRole(cmd *cobra.Command, client kubernetes.Interface, 
 		if f.serviceAccount != "" {
 			flag = "--serviceaccount " + strings.Replace(f.serviceAccount, "/", ":", 1)
 		}
-		return fmt.Sprintf("%s has the rights of its bindings. This gives a role: kubectl create rolebinding NAME -n NAMESPACE --clusterrole edit %s\n", user, flag), nil
+		return fmt.Sprintf("%s has the rights of its bindings. This gives a role: kubectl create rolebinding NAME -n "+
+			"NAMESPACE --clusterrole edit %s\n", user, flag), nil
 	}
 	namespace := f.namespace
 	if namespace == "" && !f.everywhere {

@@ -108,7 +108,8 @@ func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, cfg *c
 			value, args = args[0], args[1:]
 		}
 		if value == "" {
-			return nil, nil, usageError(fmt.Errorf("%s: %w", name, map[string]error{"--data-dir": errNoDirectory, "--config": errNoFile}[name]))
+			return nil, nil, usageError(fmt.Errorf("%s: %w", name, map[string]error{"--data-dir": errNoDirectory,
+				"--config": errNoFile}[name]))
 		}
 		*target, named = value, true
 	}
@@ -151,7 +152,8 @@ func noServer(args []string) error {
 	if rules.ExplicitPath == "" {
 		named = clientcmd.RecommendedConfigPathEnvVar + "=" + os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
 	}
-	return fmt.Errorf("no server in %s: name a kubeconfig that has one, or a server's --data-dir or --config before kubectl's arguments", named)
+	return fmt.Errorf("no server in %s: name a kubeconfig that has one, or a server's --data-dir or --config before "+
+		"kubectl's arguments", named)
 }
 
 // checkKubeconfig returns an error with the remedy if there is no file at path.
@@ -159,7 +161,8 @@ func checkKubeconfig(path string) error {
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	return fmt.Errorf("no kubeconfig at %s: start the server first, or name its --data-dir or --config before kubectl's arguments, or set KUBECONFIG", path)
+	return fmt.Errorf("no kubeconfig at %s: start the server first, or name its --data-dir or --config before "+
+		"kubectl's arguments, or set KUBECONFIG", path)
 }
 
 // completeKubectl calls kubectl's completion, whose output ends with ":" and a
@@ -170,7 +173,8 @@ func completeKubectl(cmd *cobra.Command, args []string, toComplete string) ([]st
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var out, discarded strings.Builder
-	kubectl.Run(slices.Concat([]string{cobra.ShellCompRequestCmd}, args, []string{toComplete}), kubectl.Streams{In: cmd.InOrStdin(), Out: &out, Err: &discarded}, kubectlConnection(args, cfg))
+	kubectl.Run(slices.Concat([]string{cobra.ShellCompRequestCmd}, args, []string{toComplete}),
+		kubectl.Streams{In: cmd.InOrStdin(), Out: &out, Err: &discarded}, kubectlConnection(args, cfg))
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	last := len(lines) - 1
 	directive, err := strconv.Atoi(strings.TrimPrefix(lines[last], ":"))

@@ -52,7 +52,9 @@ func partCommand(cmd *cobra.Command, flags *configFlags, part controlplane.Part)
 	} else {
 		flags.addPart(cmd.Flags())
 	}
-	cmd.Flags().BoolVar(&options.NewIdentity, "new-identity", false, "make new authorities and keys where a used data directory lacks them, or for an external etcd that other servers have used; clients then need new kubeconfigs and tokens")
+	cmd.Flags().BoolVar(&options.NewIdentity, "new-identity", false, "make new authorities and keys where a used "+
+		"data directory lacks them, or for an external etcd that other servers have used; clients then need new "+
+		"kubeconfigs and tokens")
 	return cmd
 }
 

@@ -42,7 +42,8 @@ func (f *configFlags) addLocation(flags *pflag.FlagSet) {
 // addProfile adds the flag for the types that are served.
 func (f *configFlags) addProfile(flags *pflag.FlagSet) {
 	f.profile = config.ProfileGeneric
-	flags.Var(&choiceFlag{&f.profile, []string{config.ProfileGeneric, config.ProfileKubernetes}}, "profile", "types to serve: generic, or kubernetes with pods, deployments and all others, as data")
+	flags.Var(&choiceFlag{&f.profile, []string{config.ProfileGeneric, config.ProfileKubernetes}}, "profile",
+		"types to serve: generic, or kubernetes with pods, deployments and all others, as data")
 }
 
 // addServer adds the flags that override the file.
@@ -202,7 +203,8 @@ line is invalid (a restart does not help), 130 stopped by a second signal.`,
   kube-hyper-mini server --config /etc/kube-hyper-mini/config.yaml`,
 	}, flags, "")
 	var ephemeral bool
-	cmd.Flags().BoolVar(&ephemeral, "ephemeral", false, "keep no data: the directory is a temporary one or must be empty, and its content is removed at the end")
+	cmd.Flags().BoolVar(&ephemeral, "ephemeral", false, "keep no data: the directory is a temporary one or must be "+
+		"empty, and its content is removed at the end")
 	durable := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if ephemeral {

@@ -26,10 +26,12 @@ func printStatus(w io.Writer, status *admin.Status) error {
 		row("server\t%s (pid %d)", status.Server, status.PID)
 		row("data\t%s", status.DataDir)
 		row("memory\t%s", memoryText(status.Memory))
-		row("versions\tkube-hyper-mini %s, Kubernetes %s, etcd %s, Go %s", status.Versions.Server, status.Versions.Kubernetes, status.Versions.Etcd, status.Versions.Go)
+		row("versions\tkube-hyper-mini %s, Kubernetes %s, etcd %s, Go %s", status.Versions.Server,
+			status.Versions.Kubernetes, status.Versions.Etcd, status.Versions.Go)
 		row("database\t%s", databaseText(status.Database))
 		if types := status.CustomTypes; types != nil {
-			row("types\t%s, %d with objects, %d in memory", quantity(types.Installed, "custom resource definition"), types.Populated, types.Resident)
+			row("types\t%s, %d with objects, %d in memory", quantity(types.Installed, "custom resource definition"),
+				types.Populated, types.Resident)
 		}
 		if status.Objects != nil {
 			row("objects\t%d", *status.Objects)
@@ -41,7 +43,8 @@ func printStatus(w io.Writer, status *admin.Status) error {
 			row("remote\t%s", text)
 		}
 		if status.Database.NearQuota {
-			row("warning\tthe database takes %d %% of its quota: delete objects, or raise etcd.embedded.quotaBackend and restart", 100*status.Database.SizeBytes/max(status.Database.QuotaBytes, 1))
+			row("warning\tthe database takes %d %% of its quota: delete objects, or raise etcd.embedded.quotaBackend "+
+				"and restart", 100*status.Database.SizeBytes/max(status.Database.QuotaBytes, 1))
 		}
 		for _, text := range manifestRows(status.Manifests) {
 			row("manifests\t%s", text)
@@ -117,7 +120,8 @@ func remoteRows(remote *endpoints.Remote) []string {
 	if remote == nil || remote.APIServices+remote.ServiceEndpoints == 0 {
 		return nil
 	}
-	rows := []string{fmt.Sprintf("%d APIServices, %d ServiceEndpoints, %d of them fail", remote.APIServices, remote.ServiceEndpoints, len(remote.Failing))}
+	rows := []string{fmt.Sprintf("%d APIServices, %d ServiceEndpoints, %d of them fail", remote.APIServices,
+		remote.ServiceEndpoints, len(remote.Failing))}
 	for _, failing := range remote.Failing {
 		rows = append(rows, printers.EscapeTerminal(fmt.Sprintf("FAILED: %s: %s", failing, strings.ReplaceAll(failing.Reason, "\n", "; "))))
 	}
@@ -126,7 +130,8 @@ func remoteRows(remote *endpoints.Remote) []string {
 
 // warningText is a warning of the log in one line.
 func warningText(w logging.Warning) string {
-	text := fmt.Sprintf("%s %s: %s", w.Last.Local().Format(time.TimeOnly), w.Level, printers.EscapeTerminal(strings.ReplaceAll(w.Text, "\n", " ")))
+	text := fmt.Sprintf("%s %s: %s", w.Last.Local().Format(time.TimeOnly), w.Level,
+		printers.EscapeTerminal(strings.ReplaceAll(w.Text, "\n", " ")))
 	if w.Count > 1 {
 		text += fmt.Sprintf(" (%d times)", w.Count)
 	}

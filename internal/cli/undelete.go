@@ -125,7 +125,9 @@ func undeleteOutcome(plan *undelete.Plan, applied, dryRun bool) error {
 	case dryRun:
 		return fmt.Errorf("%d of %d objects would not come back; --partial brings back the rest", problems, len(plan.Items))
 	case !applied:
-		return fmt.Errorf("nothing was created: %d of %d objects would not come back; --partial brings back the rest", problems, len(plan.Items))
+		return fmt.Errorf("nothing was created: %d of %d objects would not come back; --partial brings back the rest",
+			problems, len(plan.Items))
 	}
-	return fmt.Errorf("%d objects were created; %d of %d did not come back, or not completely", plan.Count(undelete.Created, undelete.Incomplete), problems, len(plan.Items))
+	return fmt.Errorf("%d objects were created; %d of %d did not come back, or not completely",
+		plan.Count(undelete.Created, undelete.Incomplete), problems, len(plan.Items))
 }

@@ -30,7 +30,8 @@ func CheckAccess(dir string) error {
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("the data directory %s has files that this user may not use: %w; give them to the user that runs the server (chown -R USER %s)", dir, err, dir)
+			return fmt.Errorf("the data directory %s has files that this user may not use: %w; give them to the user "+
+				"that runs the server (chown -R USER %s)", dir, err, dir)
 		}
 	}
 	return nil

@@ -71,7 +71,8 @@ func (s Stamp) CheckSkip(previous Stamp) error {
 		}
 		to, err := version.ParseGeneric(pair.to)
 		if err == nil && (to.Major() != from.Major() || to.Minor() > from.Minor()+1) && to.GreaterThan(from) {
-			return fmt.Errorf("this is %s, which skips a minor release of %s (from %s to %s): run a release of each minor version between them once", s, pair.name, pair.from, pair.to)
+			return fmt.Errorf("this is %s, which skips a minor release of %s (from %s to %s): run a release of each "+
+				"minor version between them once", s, pair.name, pair.from, pair.to)
 		}
 	}
 	return nil
@@ -125,7 +126,8 @@ func notWritable(path string, err error) error {
 	if info, statErr := os.Stat(path); statErr == nil && !info.IsDir() {
 		return fmt.Errorf("the data directory %s is a file: remove it, or choose another with --data-dir", path)
 	}
-	return fmt.Errorf("the data directory %s cannot be used: %w; make it writable for this user or choose another with --data-dir", path, err)
+	return fmt.Errorf("the data directory %s cannot be used: %w; make it writable for this user or choose another "+
+		"with --data-dir", path, err)
 }
 
 func holder(path string) string {
@@ -223,7 +225,8 @@ func ReadStamp(path string) (*Stamp, error) {
 	}
 	stamp := &Stamp{}
 	if err := json.Unmarshal(data, stamp); err != nil || stamp.Format < 1 {
-		return nil, fmt.Errorf("the version stamp %s is not readable (%q): restore it from a backup, or choose another directory with --data-dir", file, data)
+		return nil, fmt.Errorf("the version stamp %s is not readable (%q): restore it from a backup, or choose "+
+			"another directory with --data-dir", file, data)
 	}
 	return stamp, nil
 }

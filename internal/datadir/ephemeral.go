@@ -41,7 +41,8 @@ func (d *Dir) beginEphemeral() error {
 	}
 	used := append(found.backups, found.layout...)
 	if !marked && (len(used) > 1 || len(used) == 1 && used[0] != "lock") {
-		return fmt.Errorf("the data directory %s has data (%s), which --ephemeral would remove at the end: choose an empty or a new directory with --data-dir", d.path, JoinFirst(used))
+		return fmt.Errorf("the data directory %s has data (%s), which --ephemeral would remove at the end: choose an "+
+			"empty or a new directory with --data-dir", d.path, JoinFirst(used))
 	}
 	if err := d.removeData(); err != nil {
 		return fmt.Errorf("remove what a killed server with --ephemeral has left in %s: %w", d.path, err)
@@ -69,7 +70,9 @@ func (d *Dir) isMarkedEphemeral() (bool, error) {
 func (d *Dir) refuseEphemeral() error {
 	marked, err := d.isMarkedEphemeral()
 	if marked {
-		err = fmt.Errorf("the data directory %s was left by a server with --ephemeral that was killed: remove it (kube-hyper-mini reset), start with --ephemeral again, or choose another directory with --data-dir", d.path)
+		err = fmt.Errorf("the data directory %s was left by a server with --ephemeral that was killed: remove it "+
+			"(kube-hyper-mini reset), start with --ephemeral again, or choose another directory with "+
+			"--data-dir", d.path)
 	}
 	return err
 }

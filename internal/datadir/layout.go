@@ -185,7 +185,8 @@ func refuseOtherFiles(dir string, named []string) error {
 	if len(others) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s is %w: it has other files (%s); choose an empty or a new directory with --data-dir", dir, ErrNotDataDir, JoinFirst(others))
+	return fmt.Errorf("%s is %w: it has other files (%s); choose an empty or a new directory with --data-dir", dir,
+		ErrNotDataDir, JoinFirst(others))
 }
 
 // containsAny reports whether one of the paths is entry or is below it.

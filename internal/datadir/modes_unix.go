@@ -59,9 +59,12 @@ func (d *Dir) TightenModes() []string {
 		switch mode := loose.Mode.Perm(); {
 		case mode&others == 0:
 		case err != nil:
-			messages = append(messages, fmt.Sprintf("%s has the mode %04o, so that other users may use it, which cannot be changed (%v): run chmod o-rwx %[1]s as its owner, and replace keys that others may have read", loose.Path, mode, err))
+			messages = append(messages, fmt.Sprintf("%s has the mode %04o, so that other users may use it, which "+
+				"cannot be changed (%v): run chmod o-rwx %[1]s as its owner, and replace keys that others may have "+
+				"read", loose.Path, mode, err))
 		default:
-			messages = append(messages, fmt.Sprintf("%s had the mode %04o, so that other users could use it, and has %04o now: replace keys that others may have read", loose.Path, mode, loose.Wanted.Perm()))
+			messages = append(messages, fmt.Sprintf("%s had the mode %04o, so that other users could use it, and has "+
+				"%04o now: replace keys that others may have read", loose.Path, mode, loose.Wanted.Perm()))
 		}
 	}
 	return messages

@@ -43,7 +43,8 @@ func CheckRoom(dir string, n int64, dataDir string) error {
 	case free < n:
 		return fmt.Errorf("%w: %s has %s left, %s are needed; make room or choose another directory", ErrNoSpace, dir, Size(free), Size(n))
 	case free < n+keep && same:
-		return fmt.Errorf("%w: %s has %s left, %s are needed and %s must stay free for the server; make room or choose another directory", ErrNoSpace, dir, Size(free), Size(n), Size(keep))
+		return fmt.Errorf("%w: %s has %s left, %s are needed and %s must stay free for the server; make room or "+
+			"choose another directory", ErrNoSpace, dir, Size(free), Size(n), Size(keep))
 	}
 	return nil
 }

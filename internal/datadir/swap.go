@@ -28,7 +28,8 @@ type swap struct {
 
 // stays reports whether an entry is not moved to Old.
 func (s swap) stays(entry fs.DirEntry) bool {
-	return layoutEntryOf(entry) == nil || slices.Contains([]string{"lock", swapFile, s.New, s.Old}, entry.Name()) || slices.Contains(s.Keep, entry.Name())
+	return layoutEntryOf(entry) == nil || slices.Contains([]string{"lock", swapFile, s.New, s.Old}, entry.Name()) ||
+		slices.Contains(s.Keep, entry.Name())
 }
 
 // Lock locks a directory without reading its content, and creates it if it does not
@@ -59,7 +60,8 @@ func Lock(path string, named ...string) (*Dir, error) {
 func lockDir(path string) (*os.File, error) {
 	lock, err := TryLock(filepath.Join(path, "lock"))
 	if errors.Is(err, ErrLocked) {
-		return nil, fmt.Errorf("%w: %s is held by %s; stop it first, or choose another directory with --data-dir", ErrLocked, path, holder(path))
+		return nil, fmt.Errorf("%w: %s is held by %s; stop it first, or choose another directory with --data-dir",
+			ErrLocked, path, holder(path))
 	}
 	if err != nil {
 		return nil, notWritable(path, err)
@@ -119,7 +121,8 @@ func (d *Dir) CheckSwap(incoming string, keep ...string) error {
 			return err
 		}
 		if mounted {
-			return fmt.Errorf("%s is a mount point, which cannot be moved: unmount it and try again; then replace what is on its volume by what is at %[1]s, and mount it again", d.Join(entry.Name()))
+			return fmt.Errorf("%s is a mount point, which cannot be moved: unmount it and try again; then replace "+
+				"what is on its volume by what is at %[1]s, and mount it again", d.Join(entry.Name()))
 		}
 	}
 	return nil

@@ -27,7 +27,8 @@ func (d *directory) certificates() {
 	if err != nil {
 		d.check("certificates", func(add func(Finding)) error {
 			add(Finding{Severity: Failure, Object: filepath.Join(d.config.DataDir, "pki"), Problem: err.Error(),
-				Remedy: "take the file from a backup (" + program + " backup inspect FILE lists what it has), or restore one: " + program + " backup restore FILE"})
+				Remedy: "take the file from a backup (" + program + " backup inspect FILE lists what it has), or " +
+					"restore one: " + program + " backup restore FILE"})
 			return nil
 		})
 		d.skip("clock", "the certificates cannot be read")
@@ -48,8 +49,11 @@ func (d *directory) certificates() {
 			if entry.State == pki.NotValidYet {
 				add(Finding{
 					Severity: Failure, Object: d.certificate(entry.Name),
-					Problem: fmt.Sprintf("it is not valid before %s, and the clock says %s: clients and the server refuse it", entry.From.Local().Format(time.DateTime), d.now().Local().Format(time.DateTime)),
-					Remedy:  "correct the clock (timedatectl set-ntp true); if it is right now and was ahead when the certificate was made, start the server again: it signs certificates again, and the error for an authority has the command that replaces it",
+					Problem: fmt.Sprintf("it is not valid before %s, and the clock says %s: clients and the server "+
+						"refuse it", entry.From.Local().Format(time.DateTime), d.now().Local().Format(time.DateTime)),
+					Remedy: "correct the clock (timedatectl set-ntp true); if it is right now and was ahead when " +
+						"the certificate was made, start the server again: it signs certificates again, and the " +
+						"error for an authority has the command that replaces it",
 				})
 			}
 		}
@@ -80,7 +84,8 @@ func (d *directory) missing(add func(Finding), list []pki.Entry) {
 	}
 	add(Finding{
 		Severity: Failure, Object: filepath.Join(d.config.DataDir, "pki"), Problem: "these files are missing: " + strings.Join(names, ", "),
-		Remedy: "put them back from a backup; or have new ones made, with which all kubeconfigs and tokens become invalid: " + program + " server --new-identity",
+		Remedy: "put them back from a backup; or have new ones made, with which all kubeconfigs and tokens become " +
+			"invalid: " + program + " server --new-identity",
 	})
 }
 
@@ -116,9 +121,11 @@ func (d *directory) expiry(add func(Finding), entry pki.Entry) {
 		f.Remedy = "replace the authority while clients keep working; give them the new kubeconfigs during the overlap"
 		f.Commands = []string{rotate}
 	case d.Running:
-		f.Remedy = "the running server should have renewed it: its log says why it could not; place a new one if its authority's key is elsewhere"
+		f.Remedy = "the running server should have renewed it: its log says why it could not; place a new one if its " +
+			"authority's key is elsewhere"
 	default:
-		f.Remedy = "start the server, which renews it, or place a new one if its authority's key is elsewhere; clients with a copy of the old one need a new kubeconfig"
+		f.Remedy = "start the server, which renews it, or place a new one if its authority's key is elsewhere; " +
+			"clients with a copy of the old one need a new kubeconfig"
 	}
 	add(f)
 }
@@ -127,7 +134,8 @@ func (d *directory) expiry(add func(Finding), entry pki.Entry) {
 func (d *directory) servingPair(add func(Finding)) {
 	serving := d.config.Serving
 	pair, err := tls.LoadX509KeyPair(serving.CertFile, serving.KeyFile)
-	f := Finding{Severity: Failure, Object: serving.CertFile, Remedy: "replace serving.certFile and serving.keyFile; a running server reads them again"}
+	f := Finding{Severity: Failure, Object: serving.CertFile, Remedy: "replace serving.certFile and serving.keyFile; " +
+		"a running server reads them again"}
 	var leaf *x509.Certificate
 	if err == nil {
 		leaf, err = x509.ParseCertificate(pair.Certificate[0])

@@ -47,7 +47,8 @@ type directory struct {
 // It returns an error for a directory that no server has used. running means that its
 // server answers; the files of etcd are then not read.
 func Directory(ctx context.Context, cfg *Config, running bool) (*Report, error) {
-	d := &directory{Report: &Report{DataDir: cfg.DataDir, Running: running, Findings: []Finding{}}, config: cfg, now: time.Now, space: datadir.DiskSpace}
+	d := &directory{Report: &Report{DataDir: cfg.DataDir, Running: running, Findings: []Finding{}}, config: cfg,
+		now: time.Now, space: datadir.DiskSpace}
 	if err := d.examine(ctx); err != nil {
 		return nil, err
 	}
@@ -95,7 +96,8 @@ func (d *directory) access(add func(Finding), err error) error {
 	}
 	add(Finding{
 		Severity: Failure, Object: d.config.DataDir, Problem: err.Error(),
-		Remedy: "run this command as the user that runs the server, or as root; if that user may not use them either, make it their owner with chown -R",
+		Remedy: "run this command as the user that runs the server, or as root; if that user may not use them " +
+			"either, make it their owner with chown -R",
 	})
 	return nil
 }
@@ -104,8 +106,10 @@ func (d *directory) access(add func(Finding), err error) error {
 func (d *directory) modes(add func(Finding)) error {
 	for _, loose := range datadir.LooseModes(d.config.DataDir) {
 		add(Finding{
-			Severity: Risk, Object: loose.Path, Problem: fmt.Sprintf("it has the mode %04o, so that other users may use it; it should have %04o", loose.Mode.Perm(), loose.Wanted.Perm()),
-			Remedy:   "restrict the mode, and replace keys that others may have read (" + program + " certs rotate, " + program + " encryption rotate)",
+			Severity: Risk, Object: loose.Path, Problem: fmt.Sprintf("it has the mode %04o, so that other users may "+
+				"use it; it should have %04o", loose.Mode.Perm(), loose.Wanted.Perm()),
+			Remedy: "restrict the mode, and replace keys that others may have read (" + program + " certs rotate, " +
+				program + " encryption rotate)",
 			Commands: []string{fmt.Sprintf("chmod %04o %s", loose.Wanted.Perm(), logging.ShellWord(loose.Path))},
 		})
 	}
@@ -116,7 +120,8 @@ func (d *directory) modes(add func(Finding)) error {
 func (d *directory) release(add func(Finding)) error {
 	stamp, err := datadir.ReadStamp(d.config.DataDir)
 	if err != nil {
-		add(Finding{Severity: Failure, Object: filepath.Join(d.config.DataDir, "version.json"), Problem: err.Error(), Remedy: "restore a backup: " + program + " backup restore FILE"})
+		add(Finding{Severity: Failure, Object: filepath.Join(d.config.DataDir, "version.json"), Problem: err.Error(),
+			Remedy: "restore a backup: " + program + " backup restore FILE"})
 		return nil
 	}
 	if stamp == nil {
@@ -125,11 +130,13 @@ func (d *directory) release(add func(Finding)) error {
 	current := datadir.CurrentStamp()
 	if stamp.NewerThan(current) {
 		add(Finding{
-			Severity: Failure, Object: d.config.DataDir, Problem: fmt.Sprintf("kube-hyper-mini %s has written it, and this is %s, which cannot read it", stamp, current),
+			Severity: Failure, Object: d.config.DataDir, Problem: fmt.Sprintf("kube-hyper-mini %s has written it, "+
+				"and this is %s, which cannot read it", stamp, current),
 			Remedy: "run the newer release; or restore the backup before-upgrade-* that it made, see " + program + " backup list",
 		})
 	} else if err := current.CheckSkip(*stamp); err != nil {
-		add(Finding{Severity: Failure, Object: d.config.DataDir, Problem: err.Error(), Remedy: "upgrade by one minor version at a time: run a release of each version in between once"})
+		add(Finding{Severity: Failure, Object: d.config.DataDir, Problem: err.Error(),
+			Remedy: "upgrade by one minor version at a time: run a release of each version in between once"})
 	}
 	return nil
 }
@@ -146,7 +153,8 @@ func (d *directory) encryptionKey(add func(Finding)) error {
 		return err
 	}
 	add(Finding{
-		Severity: Risk, Object: file, Problem: "it does not exist: the server does not start if objects in etcd are encrypted with its keys",
+		Severity: Risk, Object: file, Problem: "it does not exist: the server does not start if objects in etcd are " +
+			"encrypted with its keys",
 		Remedy: "put it back from a backup; if no object was ever encrypted, start the server, which makes a new key",
 	})
 	return nil
@@ -174,7 +182,8 @@ func (d *directory) disk(add func(Finding)) error {
 		add(finding)
 	}
 	for _, problem := range d.config.OnOneDisk {
-		add(Finding{Severity: Risk, Object: problem.Value, Problem: problem.Path + " is on the disk of the data, and lost with it", Remedy: "choose a directory on another disk"})
+		add(Finding{Severity: Risk, Object: problem.Value, Problem: problem.Path +
+			" is on the disk of the data, and lost with it", Remedy: "choose a directory on another disk"})
 	}
 	return nil
 }
@@ -193,7 +202,8 @@ func (d *directory) database(ctx context.Context) {
 			if _, err := os.Stat(d.config.Kubeconfig); err != nil {
 				return errors.New("a process that serves no API holds the data directory")
 			}
-			add(Finding{Severity: Failure, Object: d.config.DataDir, Problem: "a process holds the data directory and does not answer as its server: " + err.Error(),
+			add(Finding{Severity: Failure, Object: d.config.DataDir, Problem: "a process holds the data directory " +
+				"and does not answer as its server: " + err.Error(),
 				Remedy: "read its log; if it hangs, send it SIGTERM twice, and start it again"})
 			return nil
 		})
@@ -214,7 +224,9 @@ func (d *directory) database(ctx context.Context) {
 // integrity reports missing and damaged data.
 func (d *directory) integrity(ctx context.Context, add func(Finding), dir string) error {
 	if datadir.SwapInterrupted(d.config.DataDir) {
-		add(Finding{Severity: Risk, Object: d.config.DataDir, Problem: "a restore was interrupted while it replaced the content", Remedy: "start the server, or restore again: either completes the interrupted restore first"})
+		add(Finding{Severity: Risk, Object: d.config.DataDir, Problem: "a restore was interrupted while it replaced " +
+			"the content", Remedy: "start the server, or restore again: either completes the interrupted restore " +
+			"first"})
 		return errors.New("a restore is not complete")
 	}
 	stamp, err := datadir.ReadStamp(d.config.DataDir)
@@ -226,7 +238,8 @@ func (d *directory) integrity(ctx context.Context, add func(Finding), dir string
 	}
 	restore := "restore a backup: " + program + " backup restore FILE; " + program + " backup list shows what there is"
 	if !etcd.Exists(dir) {
-		add(Finding{Severity: Failure, Object: dir, Problem: "the directory was used before, but its database is missing", Remedy: "move the data back, or " + restore})
+		add(Finding{Severity: Failure, Object: dir, Problem: "the directory was used before, but its database is " +
+			"missing", Remedy: "move the data back, or " + restore})
 		return nil
 	}
 	if err := etcd.Verify(ctx, dir); err != nil {

@@ -34,7 +34,9 @@ func (d *directory) kubeconfig(add func(Finding)) error {
 		return err
 	}
 	if err != nil {
-		add(Finding{Severity: Failure, Object: path, Problem: err.Error(), Remedy: "remove the file and start the server again: it writes the file", Commands: []string{"rm " + logging.ShellWord(path)}})
+		add(Finding{Severity: Failure, Object: path, Problem: err.Error(),
+			Remedy: "remove the file and start the server again: it writes the file", Commands: []string{"rm " +
+				logging.ShellWord(path)}})
 		return nil
 	}
 	k := credentials{path: path, config: cfg, now: d.now(), remedy: restart}

@@ -30,7 +30,8 @@ func (d *directory) configuredTargets(ctx context.Context, add func(Finding)) er
 				err = dial(ctx, address)
 			}
 			if err != nil {
-				add(Finding{Severity: Failure, Object: fmt.Sprintf("serviceEndpoints[%d] %s/%s", i, entry.Namespace, entry.Name), Problem: fmt.Sprintf("%s cannot be reached: %v", target, err),
+				add(Finding{Severity: Failure, Object: fmt.Sprintf("serviceEndpoints[%d] %s/%s", i, entry.Namespace,
+					entry.Name), Problem: fmt.Sprintf("%s cannot be reached: %v", target, err),
 					Remedy: "start the server there, or correct the target in the configuration and restart"})
 			}
 		}
@@ -51,7 +52,9 @@ func (d *directory) externalEtcd(ctx context.Context, add func(Finding)) error {
 	if len(failed) == 0 {
 		return ctx.Err()
 	}
-	f := Finding{Severity: Risk, Object: "etcd.external.endpoints", Problem: "these cannot be reached: " + strings.Join(failed, ", "), Remedy: "start etcd there, or correct etcd.external in the configuration and restart"}
+	f := Finding{Severity: Risk, Object: "etcd.external.endpoints", Problem: "these cannot be reached: " +
+		strings.Join(failed, ", "), Remedy: "start etcd there, or correct etcd.external in the configuration and " +
+		"restart"}
 	if len(failed) == len(all) {
 		f.Severity = Failure
 	}

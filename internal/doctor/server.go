@@ -74,7 +74,8 @@ func (s *server) refused(ctx context.Context) (refused bool) {
 		return false // it says more
 	}
 	s.check("credentials", func(add func(Finding)) error {
-		_, err := s.client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		_, err := s.client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
+			metav1.CreateOptions{})
 		if refused = apierrors.IsUnauthorized(err); !refused {
 			return err
 		}
@@ -92,7 +93,8 @@ func (s *server) refused(ctx context.Context) (refused bool) {
 // err as the reason.
 func Unreachable(report *Report, kubeconfig []byte, err error) {
 	report.Server = "the server of the kubeconfig"
-	f := Finding{Severity: Failure, Problem: err.Error(), Remedy: "start the server; if it runs, check its address, its log, and the firewalls between it and this machine"}
+	f := Finding{Severity: Failure, Problem: err.Error(), Remedy: "start the server; if it runs, check its address, " +
+		"its log, and the firewalls between it and this machine"}
 	if errors.Is(err, admin.ErrNoCredentials) {
 		f.Remedy = "log in as the command asks for, or have an administrator make another kubeconfig"
 	}
@@ -112,26 +114,35 @@ func (s *server) state(add func(Finding)) {
 	status := s.status
 	url := cmp.Or(status.Server, s.Server)
 	if !status.Ready {
-		add(Finding{Severity: Failure, Object: url, Problem: "it is not ready: " + status.Reason, Remedy: "the reason says what is missing; the log of the server says more"})
+		add(Finding{Severity: Failure, Object: url, Problem: "it is not ready: " + status.Reason,
+			Remedy: "the reason says what is missing; the log of the server says more"})
 	}
 	database := status.Database
 	switch {
 	case database.ReadOnly != "":
-		add(Finding{Severity: Failure, Object: url, Problem: "it refuses writes: " + database.ReadOnly, Remedy: "make room as the reason says; " + program + " defrag returns free space of the database to the disk"})
+		add(Finding{Severity: Failure, Object: url, Problem: "it refuses writes: " + database.ReadOnly,
+			Remedy: "make room as the reason says; " + program + " defrag returns free space of the database to the " +
+				"disk"})
 	case database.NearQuota:
 		checkQuota(add, url, database.SizeBytes, database.QuotaBytes)
 	}
 	if text := status.Backups.Error; text != "" {
-		add(Finding{Severity: Failure, Object: url, Problem: "the scheduled backup failed: " + text, Remedy: "remove the cause; make a backup now to see that it works", Commands: []string{s.command("backup save")}})
+		add(Finding{Severity: Failure, Object: url, Problem: "the scheduled backup failed: " + text,
+			Remedy: "remove the cause; make a backup now to see that it works", Commands: []string{s.command("backup " +
+				"save")}})
 	}
 	if status.Journal != nil && status.Journal.Warning != "" {
-		add(Finding{Severity: Risk, Object: status.Journal.Destination, Problem: "the journal: " + status.Journal.Warning, Remedy: "see " + program + " help journal"})
+		add(Finding{Severity: Risk, Object: status.Journal.Destination, Problem: "the journal: " +
+			status.Journal.Warning, Remedy: "see " + program + " help journal"})
 	}
 	if status.Journal != nil && status.Journal.Error != "" {
-		add(Finding{Severity: Failure, Object: status.Journal.Destination, Problem: "the journal lags behind: " + status.Journal.Error, Remedy: "remove the cause: the server then goes on by itself; see " + program + " help journal"})
+		add(Finding{Severity: Failure, Object: status.Journal.Destination, Problem: "the journal lags behind: " +
+			status.Journal.Error, Remedy: "remove the cause: the server then goes on by itself; see " + program +
+			" help journal"})
 	}
 	if m := status.Manifests; m != nil && m.Failures > 0 {
-		add(Finding{Severity: Failure, Object: url, Problem: fmt.Sprintf("%d manifests of manifests.dir are not applied: %s", m.Failures, m.Error), Remedy: "correct the files: the server reads them again by itself"})
+		add(Finding{Severity: Failure, Object: url, Problem: fmt.Sprintf("%d manifests of manifests.dir are not "+
+			"applied: %s", m.Failures, m.Error), Remedy: "correct the files: the server reads them again by itself"})
 	}
 }
 
@@ -146,7 +157,8 @@ func (s *server) command(words string) string {
 // checkQuota reports a database that takes most of its quota.
 func checkQuota(add func(Finding), object string, bytes, quota int64) {
 	f := Finding{
-		Severity: Risk, Object: object, Problem: fmt.Sprintf("the database takes %s of its quota of %s", datadir.Size(bytes), datadir.Size(quota)),
+		Severity: Risk, Object: object, Problem: fmt.Sprintf("the database takes %s of its quota of %s",
+			datadir.Size(bytes), datadir.Size(quota)),
 		Remedy: "delete objects and run " + program + " defrag; or raise etcd.embedded.quotaBackend and restart",
 	}
 	switch {
@@ -172,12 +184,14 @@ func Kubeconfig(report *Report, path string, data []byte) (usable bool) {
 				problem = "it names no server: it has no cluster, user and context"
 			}
 			add(Finding{Severity: Failure, Object: path, Problem: problem,
-				Remedy: "correct the file (kubectl config view --kubeconfig " + logging.ShellWord(path) + " shows it), or have an administrator make a new one: " + program + " kubeconfig create USER"})
+				Remedy: "correct the file (kubectl config view --kubeconfig " + logging.ShellWord(path) +
+					" shows it), or have an administrator make a new one: " + program + " kubeconfig create USER"})
 			return nil
 		}
 		usable = true
 		if info, err := os.Stat(path); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-			add(Finding{Severity: Risk, Object: path, Problem: fmt.Sprintf("it has the mode %04o, so that other users may use its credentials", info.Mode().Perm()),
+			add(Finding{Severity: Risk, Object: path, Problem: fmt.Sprintf("it has the mode %04o, so that other "+
+				"users may use its credentials", info.Mode().Perm()),
 				Remedy: "restrict the mode", Commands: []string{"chmod 0600 " + logging.ShellWord(path)}})
 		}
 		k := credentials{path: path, config: cfg, now: time.Now(), remedy: "have an administrator make new ones: " + program +

@@ -57,7 +57,8 @@ func checkBelow(ctx context.Context, kv clientv3.KV, ring keyring, file, resourc
 		_, err := ring.decrypt(ctx, string(stored.Key), stored.Value)
 		switch {
 		case errors.Is(err, errNoKey):
-			return fmt.Errorf("%s in etcd are %w than those in %s, namely %s: put the right file there, from a backup or from the server that wrote them", resource, ErrOtherKey, file, describe(key))
+			return fmt.Errorf("%s in etcd are %w than those in %s, namely %s: put the right file there, from a "+
+				"backup or from the server that wrote them", resource, ErrOtherKey, file, describe(key))
 		case err == nil:
 			readable[key] = true
 		case unreadable[key] == "":

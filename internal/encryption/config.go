@@ -73,7 +73,8 @@ func read(file string) (*configuration, error) {
 func parse(file string, data []byte) (*configuration, error) {
 	c := &configuration{file: file}
 	if err := yaml.UnmarshalStrict(data, &c.EncryptionConfiguration); err != nil {
-		return nil, fmt.Errorf("%s is not an EncryptionConfiguration: %w; without its keys the encrypted objects in etcd cannot be read: restore it from a backup", file, err)
+		return nil, fmt.Errorf("%s is not an EncryptionConfiguration: %w; without its keys the encrypted objects in "+
+			"etcd cannot be read: restore it from a backup", file, err)
 	}
 	c.generated = c.isGenerated(data)
 	return c, nil
@@ -130,7 +131,9 @@ func (c *configuration) checkCovers(resources []string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s does not encrypt %s, as apiServer.encryption.resources demands; the file was edited, so that the server does not change it: add the resources to the file, or restore it from a backup, or take them out of apiServer.encryption.resources",
+	return fmt.Errorf("%s does not encrypt %s, as apiServer.encryption.resources demands; the file was edited, so "+
+		"that the server does not change it: add the resources to the file, or restore it from a backup, or take "+
+		"them out of apiServer.encryption.resources",
 		c.file, strings.Join(missing, ", "))
 }
 

@@ -40,7 +40,8 @@ func resourceOf(key string) (resource schema.GroupResource, found bool) {
 func storedBelow(root, resource string) []string {
 	name, group, _ := strings.Cut(resource, ".")
 	if resource == "*.*" || resource == "*." {
-		return []string{builtInKeys(root, schema.GroupResource{Resource: "secrets"}), builtInKeys(root, schema.GroupResource{Resource: "configmaps"})}
+		return []string{builtInKeys(root, schema.GroupResource{Resource: "secrets"}), builtInKeys(root,
+			schema.GroupResource{Resource: "configmaps"})}
 	}
 	var below []string
 	if name == "*" {

@@ -139,14 +139,16 @@ func (r *Rotation) begin() (*configuration, error) {
 		return nil, err
 	}
 	if c != nil && !c.generated {
-		return nil, fmt.Errorf("%s was edited, so that the server only reads it: rotate its keys by editing it, as Kubernetes documents; KMS plugins rotate their keys themselves", r.File)
+		return nil, fmt.Errorf("%s was edited, so that the server only reads it: rotate its keys by editing it, as "+
+			"Kubernetes documents; KMS plugins rotate their keys themselves", r.File)
 	}
 	var encrypted []string
 	if c != nil {
 		encrypted, _ = c.resources()
 	}
 	if len(encrypted) == 0 {
-		return nil, fmt.Errorf("no resource is encrypted with a key in %s, so that there is none to rotate: name resources in apiServer.encryption.resources", r.File)
+		return nil, fmt.Errorf("no resource is encrypted with a key in %s, so that there is none to rotate: name "+
+			"resources in apiServer.encryption.resources", r.File)
 	}
 	if r.progress.Continued = c.rotating(); r.progress.Continued {
 		return c, nil
@@ -164,7 +166,8 @@ func (r *Rotation) waitLoaded(ctx context.Context, c *configuration, prefix stri
 	if r.Encrypt == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, reloadTimeout, fmt.Errorf("the API server has not loaded %s within %s, see its log; rotate again to continue", r.File, reloadTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, reloadTimeout, fmt.Errorf("the API server has not loaded %s within "+
+		"%s, see its log; rotate again to continue", r.File, reloadTimeout))
 	defer cancel()
 	encrypted, _ := c.resources()
 	for _, resource := range encrypted {

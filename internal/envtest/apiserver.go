@@ -51,7 +51,8 @@ func NewAPIServer(args []string) (*APIServer, error) {
 	err := flags.ParseAll(args, a.set)
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
-		a.Help = "kube-apiserver of kube-hyper-mini, for envtest. It serves all types as data and runs the generic controllers.\n\nFlags:\n" + flags.FlagUsages()
+		a.Help = "kube-apiserver of kube-hyper-mini, for envtest. It serves all types as data and runs the generic " +
+			"controllers.\n\nFlags:\n" + flags.FlagUsages()
 		return a, nil
 	case err != nil:
 		return nil, fmt.Errorf("kube-apiserver: %w%s", err, suggestion(err, flags))

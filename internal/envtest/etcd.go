@@ -58,7 +58,8 @@ func NewEtcd(args []string) (*EtcdServer, error) {
 	err := flags.Parse(args)
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
-		e.Help = "etcd of kube-hyper-mini, for envtest. It answers health checks; the database is in the process of kube-apiserver.\n\n" + flags.FlagUsages()
+		e.Help = "etcd of kube-hyper-mini, for envtest. It answers health checks; the database is in the process of " +
+			"kube-apiserver.\n\n" + flags.FlagUsages()
 		return e, nil
 	case err != nil:
 		return nil, fmt.Errorf("etcd: %w; it accepts the flags that envtest uses, see --help", err)

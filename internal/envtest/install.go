@@ -91,7 +91,8 @@ func usable(path, executable string) (exists bool, err error) {
 	}
 	for _, entry := range entries {
 		if !entry.Type().IsRegular() || !slices.Contains(fileNames(), entry.Name()) || !ours(filepath.Join(path, entry.Name()), executable) {
-			return true, fmt.Errorf("make the programs of envtest: %s is not empty, it has %s: name another directory, or remove this one first", path, entry.Name())
+			return true, fmt.Errorf("make the programs of envtest: %s is not empty, it has %s: name another "+
+				"directory, or remove this one first", path, entry.Name())
 		}
 	}
 	return true, nil

@@ -82,7 +82,8 @@ func verifyChecksum(ctx context.Context, dir string) (bool, error) {
 		return false, err
 	}
 	if *current != *written {
-		return false, fmt.Errorf("it was changed after the last stop (%d bytes with checksum %08x, the stop wrote %d bytes with checksum %08x); if the change was intended, remove %s",
+		return false, fmt.Errorf("it was changed after the last stop (%d bytes with checksum %08x, the stop wrote %d "+
+			"bytes with checksum %08x); if the change was intended, remove %s",
 			current.Size, current.Sum, written.Size, written.Sum, file)
 	}
 	return true, nil

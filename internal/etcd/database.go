@@ -69,7 +69,8 @@ func verify(ctx context.Context, dir string) error {
 		return fmt.Errorf("the log %s cannot be read: %w", log, err)
 	}
 	if logged < applied {
-		return fmt.Errorf("the log %s ends with entry %d, but the database has applied entry %d: the end of the log is missing", log, logged, applied)
+		return fmt.Errorf("the log %s ends with entry %d, but the database has applied entry %d: the end of the log "+
+			"is missing", log, logged, applied)
 	}
 	return nil
 }

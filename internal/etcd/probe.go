@@ -68,7 +68,8 @@ func Probe(ctx context.Context, cfg External, endpoint string) error {
 		}
 	}
 	if isTLS(err) {
-		return &TLSError{fmt.Errorf("%w: compare the scheme and the name of the endpoint, and caFile, certFile and keyFile of etcd.external, with the member's certificate", err)}
+		return &TLSError{fmt.Errorf("%w: compare the scheme and the name of the endpoint, and caFile, certFile and "+
+			"keyFile of etcd.external, with the member's certificate", err)}
 	}
 	if errors.Is(err, io.EOF) { // of etcd without TLS, or of a balancer without a member
 		return fmt.Errorf("the TLS handshake: %w; write http:// if the member does not use TLS", err)

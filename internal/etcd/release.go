@@ -31,7 +31,9 @@ func (r *Releases) Check(ctx context.Context, current datadir.Stamp) error {
 		return err
 	}
 	if found.NewerThan(current) {
-		return fmt.Errorf("the objects in the external etcd were written by kube-hyper-mini %s; this is %s, which cannot read them: run the newer release, or restore a backup of that etcd from before the upgrade", found, current)
+		return fmt.Errorf("the objects in the external etcd were written by kube-hyper-mini %s; this is %s, which "+
+			"cannot read them: run the newer release, or restore a backup of that etcd from before the "+
+			"upgrade", found, current)
 	}
 	if err := current.CheckSkip(*found); err != nil {
 		return fmt.Errorf("the objects in the external etcd were written by kube-hyper-mini %s: %w", found, err)
@@ -76,7 +78,8 @@ func (r *Releases) read(ctx context.Context) (*datadir.Stamp, int64, error) {
 	}
 	stamp := &datadir.Stamp{}
 	if err := json.Unmarshal(answer.Kvs[0].Value, stamp); err != nil || stamp.Format < 1 {
-		return nil, 0, fmt.Errorf("the key %s in etcd has no release (%q): delete the key if no newer release uses this etcd", r.key, answer.Kvs[0].Value)
+		return nil, 0, fmt.Errorf("the key %s in etcd has no release (%q): delete the key if no newer release uses "+
+			"this etcd", r.key, answer.Kvs[0].Value)
 	}
 	return stamp, answer.Kvs[0].ModRevision, nil
 }

@@ -39,7 +39,8 @@ func Resolve(mapper meta.RESTMapper, name string) (Type, error) {
 	if resource := schema.ParseGroupResource(strings.ToLower(name)); strings.Contains(resource.Group, ".") {
 		return Type{GroupResource: resource}, nil
 	}
-	return Type{}, fmt.Errorf("the server has no type %q; name a type that is gone as RESOURCE.GROUP, for example widgets.example.com", name)
+	return Type{}, fmt.Errorf("the server has no type %q; name a type that is gone as RESOURCE.GROUP, for example "+
+		"widgets.example.com", name)
 }
 
 // mappingFor tries the name as a resource, then as a kind.

@@ -178,7 +178,8 @@ func (i *Identity) checkDecryption(ctx context.Context, client clientv3.KV, pref
 		return nil
 	}
 	if err := encryption.CheckReadable(ctx, client, prefix, file); errors.Is(err, encryption.ErrOtherKey) && i.newKey {
-		return errors.Join(fmt.Errorf("%s is missing; the key that this start made instead decrypts nothing, and was removed: %w", file, err), os.Remove(file))
+		return errors.Join(fmt.Errorf("%s is missing; the key that this start made instead decrypts nothing, and was "+
+			"removed: %w", file, err), os.Remove(file))
 	} else if err != nil {
 		return err
 	}

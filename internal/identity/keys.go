@@ -26,7 +26,8 @@ func (i *Identity) ensureKeys(ctx context.Context) error {
 	}
 	i.certificates = store
 	if i.config.EtcdHost != "" {
-		etcdNames, err := servingNames(&config.Serving{BindAddress: i.config.EtcdHost, ExternalHost: i.config.Serving.ExternalHost, ExtraSANs: i.config.Serving.ExtraSANs})
+		etcdNames, err := servingNames(&config.Serving{BindAddress: i.config.EtcdHost,
+			ExternalHost: i.config.Serving.ExternalHost, ExtraSANs: i.config.Serving.ExtraSANs})
 		if err != nil {
 			return err
 		}
@@ -79,7 +80,9 @@ func (i *Identity) Explain(err error) error {
 			from, newest = "a backup (the newest is "+path+")", made
 		}
 	}
-	return fmt.Errorf("the data directory %s was used before, and %s missing: clients and tokens rely on them. Restore pki from %s, for example with tar -xzf FILE -C %s pki; or start with --new-identity, after which all clients need new kubeconfigs and tokens",
+	return fmt.Errorf("the data directory %s was used before, and %s missing: clients and tokens rely on them. "+
+		"Restore pki from %s, for example with tar -xzf FILE -C %s pki; or start with --new-identity, after which "+
+		"all clients need new kubeconfigs and tokens",
 		i.config.Dir.Path(), listed(missing.Files), from, i.config.Dir.Path())
 }
 
@@ -150,7 +153,8 @@ func (i *Identity) checkServing() error {
 		return fmt.Errorf("read the server's URL: %w", err)
 	}
 	if err := chain[0].VerifyHostname(server.Hostname()); err != nil {
-		return &config.FieldError{Path: "serving.certFile", Message: fmt.Sprintf("%v: set serving.externalHost to a name in the certificate", err)}
+		return &config.FieldError{Path: "serving.certFile", Message: fmt.Sprintf("%v: set serving.externalHost to a "+
+			"name in the certificate", err)}
 	}
 	roots, err := cert.CertsFromFile(i.certificates.ServerCA())
 	if err != nil {
@@ -165,10 +169,12 @@ func (i *Identity) checkServing() error {
 	}
 	_, err = chain[0].Verify(options)
 	if invalid := (x509.CertificateInvalidError{}); errors.As(err, &invalid) && invalid.Reason == x509.Expired {
-		return &config.FieldError{Path: "serving.certFile", Message: fmt.Sprintf("%v: correct the clock, or replace the certificate or its authority", err)}
+		return &config.FieldError{Path: "serving.certFile", Message: fmt.Sprintf("%v: correct the clock, or replace "+
+			"the certificate or its authority", err)}
 	}
 	if err != nil {
-		return &config.FieldError{Path: "serving.certFile", Message: fmt.Sprintf("clients would verify it with %s and refuse it: %v; name its authorities with serving.caFile", i.certificates.ServerCA(), err)}
+		return &config.FieldError{Path: "serving.certFile", Message: fmt.Sprintf("clients would verify it with %s "+
+			"and refuse it: %v; name its authorities with serving.caFile", i.certificates.ServerCA(), err)}
 	}
 	return nil
 }

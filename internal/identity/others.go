@@ -38,10 +38,15 @@ func (i *Identity) checkNew(ctx context.Context) error {
 		return err
 	}
 	if i.config.AllowNew {
-		i.config.Log.Warn("other servers have used this etcd, and this one makes new authorities and keys: each refuses the kubeconfigs and tokens of the others", "etcd", i.etcd())
+		i.config.Log.Warn("other servers have used this etcd, and this one makes new authorities and keys: each "+
+			"refuses the kubeconfigs and tokens of the others", "etcd", i.etcd())
 		return nil
 	}
-	return fmt.Errorf("the etcd at %s (etcd.external.prefix %s) %s, and this start would make new ones: this server would refuse the kubeconfigs and tokens of the others. To serve the same objects, copy the directories pki and encryption of their data directory into %s first, or restore pki and encryption from a backup. To serve objects of its own, set another etcd.external.prefix. To make new ones anyway, start with --new-identity: all clients then need new kubeconfigs and tokens",
+	return fmt.Errorf("the etcd at %s (etcd.external.prefix %s) %s, and this start would make new ones: this server "+
+		"would refuse the kubeconfigs and tokens of the others. To serve the same objects, copy the directories pki "+
+		"and encryption of their data directory into %s first, or restore pki and encryption from a backup. To serve "+
+		"objects of its own, set another etcd.external.prefix. To make new ones anyway, start with --new-identity: "+
+		"all clients then need new kubeconfigs and tokens",
 		i.etcd(), i.config.External.Prefix, users, logging.ShellWord(i.config.Dir.Path()))
 }
 
@@ -75,7 +80,9 @@ func (i *Identity) warnOfOthers(ctx context.Context, client clientv3.KV) error {
 			return nil
 		}
 	}
-	i.config.Log.Warn("servers with other authorities have used this etcd: each refuses the kubeconfigs and tokens of the others; copy the directories pki and encryption of one to the others to give them the same authorities", "etcd", i.etcd())
+	i.config.Log.Warn("servers with other authorities have used this etcd: each refuses the kubeconfigs and tokens "+
+		"of the others; copy the directories pki and encryption of one to the others to give them the same "+
+		"authorities", "etcd", i.etcd())
 	return nil
 }
 

@@ -25,7 +25,8 @@ func newWriterMetrics() writerMetrics {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: "kube_hyper_mini_journal_" + name, Help: help})
 	}
 	return writerMetrics{
-		lagSeconds:   gauge("lag_seconds", "All changes that were acknowledged longer ago than this are in the journal; 0 if all changes are."),
+		lagSeconds: gauge("lag_seconds", "All changes that were acknowledged longer ago than this are in the "+
+			"journal; 0 if all changes are."),
 		lagRevisions: gauge("lag_revisions", "How many revisions are not in the journal."),
 		spoolBytes:   gauge("spool_bytes", "Size of the segments that wait for the destination of the journal."),
 		shippedBytes: counter("bytes_total", "Bytes written to the destination of the journal."),

@@ -107,7 +107,8 @@ func (s *session) makeBase(ctx context.Context) (err error) {
 		return err
 	}
 	if m.Snapshot.Revision < least && least > 1 { // a new database has revision 1 without a record
-		return fmt.Errorf("the snapshot of etcd ends at revision %d, and revision %d was recorded before: its member lags behind", m.Snapshot.Revision, least)
+		return fmt.Errorf("the snapshot of etcd ends at revision %d, and revision %d was recorded before: its member "+
+			"lags behind", m.Snapshot.Revision, least)
 	}
 	name.Revision = max(m.Snapshot.Revision, least)
 	s.mu.Lock()

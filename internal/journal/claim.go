@@ -77,7 +77,8 @@ func (w *Writer) claim(ctx context.Context, claim *Claim, newest string) (int, e
 			return number, nil
 		}
 	}
-	return 0, fmt.Errorf("claim a chain of %s: other servers were faster %d times: give each server a destination of its own", w.config.Store, claimAttempts)
+	return 0, fmt.Errorf("claim a chain of %s: other servers were faster %d times: give each server a destination of "+
+		"its own", w.config.Store, claimAttempts)
 }
 
 func (w *Writer) create(ctx context.Context, name string, data []byte) error {
@@ -97,9 +98,11 @@ func (w *Writer) verifyConditionalCreate(ctx context.Context, name string, data 
 	case err != nil && !isMissing(err) && !errors.Is(err, ErrDamaged):
 		return err
 	case err != nil || !bytes.Equal(stored, data):
-		return &refusedError{text: fmt.Sprintf("%s has confirmed %s and does not have it as it was written: check the storage, or use another one", w.config.Store, name)}
+		return &refusedError{text: fmt.Sprintf("%s has confirmed %s and does not have it as it was written: check "+
+			"the storage, or use another one", w.config.Store, name)}
 	case createErr == nil:
-		return &refusedError{text: fmt.Sprintf("%s ignores If-None-Match and overwrites objects, so that two servers could destroy each other's journal: use storage with conditional writes", w.config.Store)}
+		return &refusedError{text: fmt.Sprintf("%s ignores If-None-Match and overwrites objects, so that two servers "+
+			"could destroy each other's journal: use storage with conditional writes", w.config.Store)}
 	}
 	return nil
 }
@@ -141,7 +144,8 @@ func (w *Writer) refusal(owner *Claim) error {
 	var st state
 	wrote, err := readJSON(w.stateFile(), &st) // resume has reported an error
 	superseded := wrote && err == nil && st.Destination == w.config.Store.String()
-	return &refusedError{superseded: superseded, text: fmt.Sprintf("%s is the journal of another server (%s, on %s since %s), and one server at a time writes to it: "+
+	return &refusedError{superseded: superseded, text: fmt.Sprintf("%s is the journal of another server (%s, on %s "+
+		"since %s), and one server at a time writes to it: "+
 		"if this server has lost its data, stop it and run `kube-hyper-mini backup restore --from %s`; if not, "+
 		"give this server a destination of its own; if the other one does not exist any more, set journal.takeOver to %q",
 		w.config.Store, owner.Writer, owner.Host, owner.Created.Local().Format(time.DateTime), w.config.Store, owner.Writer)}
@@ -157,7 +161,8 @@ func (w *Writer) stillOwner(ctx context.Context, st state) error {
 	if len(numbers) == 0 && !isBucket(w.config.Store) {
 		// The chain does not end: while its disk is not mounted, a new one would be
 		// written to the mount point.
-		return fmt.Errorf("%s does not have chain %d: mount its disk (if the chain was removed, a new one begins when the spool is full)", w.config.Store, st.Number)
+		return fmt.Errorf("%s does not have chain %d: mount its disk (if the chain was removed, a new one begins "+
+			"when the spool is full)", w.config.Store, st.Number)
 	}
 	number, owner, _, err := newestClaim(ctx, w.config.Store, numbers)
 	switch {

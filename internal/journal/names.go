@@ -51,7 +51,8 @@ func parseClaim(data []byte) (*Claim, error) {
 		return nil, fmt.Errorf("%s: %w: %w", chainFile, ErrDamaged, err)
 	}
 	if claim.Format > Format {
-		return nil, fmt.Errorf("the chain was written by kube-hyper-mini %s in format %d, and this release reads up to %d: use that release or a newer one", claim.Version, claim.Format, Format)
+		return nil, fmt.Errorf("the chain was written by kube-hyper-mini %s in format %d, and this release reads up "+
+			"to %d: use that release or a newer one", claim.Version, claim.Format, Format)
 	}
 	if claim.Format < 1 || claim.ID == "" || claim.Writer == "" {
 		return nil, fmt.Errorf("%w: %s has no format, ID or writer", ErrDamaged, chainFile)

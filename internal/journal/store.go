@@ -69,7 +69,8 @@ var OpenBucket func(l Location, readers int) (Store, error)
 func (l Location) Open() (Store, error) {
 	switch scheme, _, isURL := strings.Cut(l.URL, "://"); {
 	case scheme == "s3" && isURL && OpenBucket == nil:
-		return nil, fmt.Errorf("open the journal %s: this program has no client of S3: import kube-hyper-mini.io/kube-hyper-mini/controlplane/s3", l.URL)
+		return nil, fmt.Errorf("open the journal %s: this program has no client of S3: import "+
+			"kube-hyper-mini.io/kube-hyper-mini/controlplane/s3", l.URL)
 	case scheme == "s3" && isURL:
 		bucket, err := OpenBucket(l, fetchers)
 		return bounded{bucket}, err
@@ -211,7 +212,8 @@ func (d *Directory) makeParent(name string) error {
 	}
 	err := os.Mkdir(parent, 0o700)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s does not exist: mount its disk (if the chain was removed, a new one begins when the spool is full)", filepath.Dir(parent))
+		return fmt.Errorf("%s does not exist: mount its disk (if the chain was removed, a new one begins when the "+
+			"spool is full)", filepath.Dir(parent))
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return nil

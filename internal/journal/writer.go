@@ -102,7 +102,8 @@ type Writer struct {
 // NewWriter returns a writer that does nothing yet.
 func NewWriter(config Config) *Writer {
 	dir := filepath.Join(config.DataDir, "journal")
-	w := &Writer{config: config, metrics: newWriterMetrics(), dir: dir, spool: &spool{dir: filepath.Join(dir, "spool")}, stopDrain: stopDrain,
+	w := &Writer{config: config, metrics: newWriterMetrics(), dir: dir, spool: &spool{dir: filepath.Join(dir, "spool")},
+		stopDrain: stopDrain,
 		stopGrace: stopGrace}
 	w.ledger.maxLag = max(lagIntervals*config.Interval, minLagWarning)
 	w.ledger.account.Destination, w.ledger.began = config.Store.String(), time.Now()

@@ -58,7 +58,8 @@ func (u User) Validate() error {
 		}
 	}
 	if slices.Contains(u.Groups, mastersGroup) {
-		return fmt.Errorf("group %s cannot be given by certificate: it could not be revoked; bind the ClusterRole cluster-admin to a group of your own", mastersGroup)
+		return fmt.Errorf("group %s cannot be given by certificate: it could not be revoked; bind the ClusterRole "+
+			"cluster-admin to a group of your own", mastersGroup)
 	}
 	return validExpiry(u.Expires)
 }
@@ -194,7 +195,8 @@ func IssueToken(ctx context.Context, client kubernetes.Interface, namespace, nam
 		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(expires / time.Second))},
 	}, metav1.CreateOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("there is no service account %s in namespace %s: make it with kubectl create serviceaccount -n %s %s", name, namespace, namespace, name)
+		return nil, fmt.Errorf("there is no service account %s in namespace %s: make it with kubectl create "+
+			"serviceaccount -n %s %s", name, namespace, namespace, name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("request a token for service account %s/%s: %w", namespace, name, err)

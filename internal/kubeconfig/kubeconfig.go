@@ -71,7 +71,8 @@ func Rename(kubeconfig []byte, name string) ([]byte, error) {
 	}
 	cluster, user := cfg.Clusters[Name], cfg.AuthInfos[Name]
 	if cluster == nil || user == nil {
-		return nil, fmt.Errorf("the server's kubeconfig has no cluster or no user %s: remove the file, and the next start of the server writes it", Name)
+		return nil, fmt.Errorf("the server's kubeconfig has no cluster or no user %s: remove the file, and the next "+
+			"start of the server writes it", Name)
 	}
 	renamed := api.NewConfig()
 	renamed.Clusters[name], renamed.AuthInfos[name] = cluster, user
@@ -92,7 +93,8 @@ func Server(path string) (server, onMachine string, err error) {
 	}
 	cluster := cfg.Clusters[Name]
 	if cluster == nil {
-		return "", "", fmt.Errorf("read the server's URL in %s: it has no cluster %s; remove the file, and the next start writes it", path, Name)
+		return "", "", fmt.Errorf("read the server's URL in %s: it has no cluster %s; remove the file, and the next "+
+			"start writes it", path, Name)
 	}
 	local, err := readLocal(cluster)
 	return cluster.Server, local.Server, err

@@ -25,7 +25,8 @@ type Endpoint struct {
 // namespace; it may be empty.
 func RenderUser(endpoint Endpoint, user, namespace string, credentials *Credentials) ([]byte, error) {
 	return render(&api.Cluster{Server: endpoint.Server, CertificateAuthorityData: endpoint.CA}, user,
-		&api.AuthInfo{ClientCertificateData: credentials.Cert, ClientKeyData: credentials.Key, Token: credentials.Token}, user+"@"+Name, namespace)
+		&api.AuthInfo{ClientCertificateData: credentials.Cert, ClientKeyData: credentials.Key,
+			Token: credentials.Token}, user+"@"+Name, namespace)
 }
 
 // Names of the files that WriteInCluster writes. The first three are what

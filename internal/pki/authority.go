@@ -73,7 +73,8 @@ func (s *Store) loadAuthority(name string) (*authority, error) {
 	}
 	if len(trusted) == 0 {
 		if key != nil {
-			return nil, fmt.Errorf("%s exists without %s: place both files of the authority, or take %s from a backup", s.Key(name), s.Cert(name), s.Cert(name))
+			return nil, fmt.Errorf("%s exists without %s: place both files of the authority, or take %s from a backup",
+				s.Key(name), s.Cert(name), s.Cert(name))
 		}
 		return &authority{name: name}, nil
 	}
@@ -178,11 +179,13 @@ func (s *Store) checkValidity(ca *authority) error {
 	}
 	state := "expired at " + crt.NotAfter.Format(time.RFC3339) + ": "
 	if now.Before(crt.NotBefore) {
-		state = fmt.Sprintf("is not valid before %s, and the clock has %s: correct the clock; or ", crt.NotBefore.Format(time.RFC3339), now.Format(time.RFC3339))
+		state = fmt.Sprintf("is not valid before %s, and the clock has %s: correct the clock; or ",
+			crt.NotBefore.Format(time.RFC3339), now.Format(time.RFC3339))
 	}
 	remedy := "place a new authority and its key"
 	if kind := kinds[ca.name]; kind != "" {
-		remedy = fmt.Sprintf("place a new authority, or stop the server and have one made with \"kube-hyper-mini certs rotate %s --overlap 0s\" (all clients then need new kubeconfigs)", kind)
+		remedy = fmt.Sprintf("place a new authority, or stop the server and have one made with \"kube-hyper-mini "+
+			"certs rotate %s --overlap 0s\" (all clients then need new kubeconfigs)", kind)
 	}
 	return fmt.Errorf("%s %s%s", s.Cert(ca.name), state, remedy)
 }

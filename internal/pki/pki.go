@@ -89,7 +89,8 @@ func New(dir string, names Names) *Store {
 	return &Store{
 		dir: dir, now: time.Now, changed: make(chan struct{}),
 		authorities: []namedAuthority{
-			{ServerCA, "kube-hyper-mini-server-ca"}, {ClientCA, "kube-hyper-mini-client-ca"}, {FrontProxyCA, "kube-hyper-mini-front-proxy-ca"},
+			{ServerCA, "kube-hyper-mini-server-ca"}, {ClientCA, "kube-hyper-mini-client-ca"}, {FrontProxyCA,
+				"kube-hyper-mini-front-proxy-ca"},
 		},
 		leaves: []leaf{
 			{APIServer, ServerCA, pkix.Name{CommonName: "kube-hyper-mini"}, x509.ExtKeyUsageServerAuth, names},
@@ -278,7 +279,8 @@ func (s *Store) ensureLeaf(l leaf, ca *authority) (change Change, err error) {
 	}
 	reason := ""
 	if len(chain) > 0 && key == nil {
-		return change, fmt.Errorf("%s exists without %s: place both files, or remove the certificate to have a new pair made", s.Cert(l.name), s.Key(l.name))
+		return change, fmt.Errorf("%s exists without %s: place both files, or remove the certificate to have a new "+
+			"pair made", s.Cert(l.name), s.Key(l.name))
 	}
 	switch {
 	case key == nil:
@@ -293,7 +295,8 @@ func (s *Store) ensureLeaf(l leaf, ca *authority) (change Change, err error) {
 	}
 	if ca.key == nil {
 		if len(chain) > 0 && s.now().Before(chain[0].NotBefore) {
-			return change, fmt.Errorf("%s is not valid before %s, and the clock has %s: correct the clock, or place a certificate that is valid",
+			return change, fmt.Errorf("%s is not valid before %s, and the clock has %s: correct the clock, or place "+
+				"a certificate that is valid",
 				s.Cert(l.name), chain[0].NotBefore.Format(time.RFC3339), s.now().Format(time.RFC3339))
 		}
 		if len(chain) > 0 && s.now().Before(chain[0].NotAfter) {

@@ -43,7 +43,8 @@ func (s *Store) Prepare(kind string) ([]Change, error) {
 		return nil, err
 	}
 	if r := j.Rotations[name]; r != nil && r.Phase == signing {
-		return nil, fmt.Errorf("%s is being rotated, and the old one is trusted until %s: wait, or end it with \"kube-hyper-mini certs rotate %s --finish\"", kind, r.Until.Format(time.RFC3339), kind)
+		return nil, fmt.Errorf("%s is being rotated, and the old one is trusted until %s: wait, or end it with "+
+			"\"kube-hyper-mini certs rotate %s --finish\"", kind, r.Until.Format(time.RFC3339), kind)
 	} else if r == nil {
 		from, err := s.replaceable(name)
 		if err != nil {
@@ -89,7 +90,8 @@ func (s *Store) replaceable(name string) (string, error) {
 		return "", err
 	}
 	if key == nil {
-		return "", fmt.Errorf("%s does not exist, so the authority cannot be rotated: place it, or add the new authority to %s and place its key yourself", s.Key(name), s.Cert(name))
+		return "", fmt.Errorf("%s does not exist, so the authority cannot be rotated: place it, or add the new "+
+			"authority to %s and place its key yourself", s.Key(name), s.Cert(name))
 	}
 	if name != ServiceAccount {
 		ca, err := s.loadAuthority(name)
@@ -100,7 +102,8 @@ func (s *Store) replaceable(name string) (string, error) {
 			return "", &MissingError{Files: []string{s.Cert(name)}}
 		}
 		if ca.cert.MaxPathLen == 0 && ca.cert.MaxPathLenZero && s.now().Before(ca.cert.NotAfter) {
-			return "", fmt.Errorf("the authority in %s may not sign other authorities (path length 0): add the new authority to the file, and replace %s when all peers trust it", s.Cert(name), s.Key(name))
+			return "", fmt.Errorf("the authority in %s may not sign other authorities (path length 0): add the new "+
+				"authority to the file, and replace %s when all peers trust it", s.Cert(name), s.Key(name))
 		}
 	}
 	return fingerprint(key.Public())

@@ -35,7 +35,8 @@ func (s *Store) tokenKeys() (TokenKeys, error) {
 	case nil:
 		return TokenKeys{}, &MissingError{Files: []string{s.Key(ServiceAccount)}}
 	default:
-		return TokenKeys{}, fmt.Errorf("%s holds a %T: tokens are signed with RSA and ECDSA keys only; place one", s.Key(ServiceAccount), signer)
+		return TokenKeys{}, fmt.Errorf("%s holds a %T: tokens are signed with RSA and ECDSA keys only; place one",
+			s.Key(ServiceAccount), signer)
 	}
 	keys := TokenKeys{Signer: signer, Verify: []crypto.PublicKey{signer.Public()}}
 	files := []string{s.Key(ServiceAccount)} // it may hold further keys, as upstream's does

@@ -56,7 +56,8 @@ type Plan struct {
 // changes nothing.
 func NewPlan(ctx context.Context, client *Client, from *history.Journal, request Request) (*Plan, error) {
 	if request.Object.Kind == "" {
-		return nil, fmt.Errorf("the server has no type %[1]s: bring its definition back, with all its objects: kube-hyper-mini undelete crd %[1]s", request.Object.GroupResource)
+		return nil, fmt.Errorf("the server has no type %[1]s: bring its definition back, with all its objects: "+
+			"kube-hyper-mini undelete crd %[1]s", request.Object.GroupResource)
 	}
 	if isEvent(request.Object.GroupKind()) {
 		return nil, errors.New("events are not brought back: they are records of the past; read them with kube-hyper-mini history show")

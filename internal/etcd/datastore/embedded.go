@@ -82,7 +82,8 @@ func awaitKeeper(keeping *sync.WaitGroup) {
 func (e *Embedded) prepare() error {
 	dir := e.data.Join("etcd")
 	if e.data.Previous != nil && !etcd.Exists(dir) {
-		return fmt.Errorf("%s was used before, but %s has no data: move the data back there, or restore a backup with \"kube-hyper-mini backup restore FILE\"; to start with an empty database, remove %s",
+		return fmt.Errorf("%s was used before, but %s has no data: move the data back there, or restore a backup "+
+			"with \"kube-hyper-mini backup restore FILE\"; to start with an empty database, remove %s",
 			e.data.Path(), dir, e.data.Join("version.json"))
 	}
 	if e.data.Interrupted {

@@ -87,7 +87,8 @@ func (e *External) Snapshot(ctx context.Context) (io.ReadCloser, error) {
 	reader, err := upstream.SnapshotReader(stream)
 	if err != nil {
 		_, _ = stream.Close(), client.Close() // it has ended
-		return nil, fmt.Errorf("%w: the store at %s makes no snapshots, as kine: back up its database with the tools of the database, and the directories pki and encryption of this server",
+		return nil, fmt.Errorf("%w: the store at %s makes no snapshots, as kine: back up its database with the tools "+
+			"of the database, and the directories pki and encryption of this server",
 			errors.ErrUnsupported, strings.Join(e.config.Endpoints, ", "))
 	}
 	return &snapshot{reader, stream, client}, nil

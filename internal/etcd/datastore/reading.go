@@ -58,6 +58,7 @@ func reportReading(ctx context.Context, dir string, log *slog.Logger, notify fun
 			log.Warn("reading the database takes too long: the start timeout is not extended further")
 			return
 		}
-		notify(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d\nSTATUS=reading the database (%s), for %s", (3 * interval).Microseconds(), datadir.Size(size), took))
+		notify(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d\nSTATUS=reading the database (%s), for %s",
+			(3 * interval).Microseconds(), datadir.Size(size), took))
 	}
 }

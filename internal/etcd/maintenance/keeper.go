@@ -286,16 +286,19 @@ func (k *Keeper) warnNearQuota(s usage) {
 		return
 	}
 	k.config.Log.Info("the database is no longer near its quota", "size", datadir.Size(s.size), "quota", datadir.Size(s.quota))
-	k.event(corev1.EventTypeNormal, "DatabaseBelowQuota", "The database takes %s of its quota of %s", datadir.Size(s.size), datadir.Size(s.quota))
+	k.event(corev1.EventTypeNormal, "DatabaseBelowQuota", "The database takes %s of its quota of %s",
+		datadir.Size(s.size), datadir.Size(s.quota))
 }
 
 func (k *Keeper) eventNearQuota(s usage) {
-	k.event(corev1.EventTypeWarning, "DatabaseNearQuota", "The database takes %s of its quota of %s, at which writes are refused: %s", datadir.Size(s.size), datadir.Size(s.quota), remedy)
+	k.event(corev1.EventTypeWarning, "DatabaseNearQuota", "The database takes %s of its quota of %s, at which writes "+
+		"are refused: %s", datadir.Size(s.size), datadir.Size(s.quota), remedy)
 }
 
 // fragmented reports whether to defragment now, which blocks all reads and writes.
 func (k *Keeper) fragmented(s usage) bool {
-	return k.config.Threshold > 0 && s.size >= k.config.MinimumSize && s.hasRoomForCopy() && time.Now().After(k.nextDefragment) && k.allowed(s, time.Now()) &&
+	return k.config.Threshold > 0 && s.size >= k.config.MinimumSize && s.hasRoomForCopy() &&
+		time.Now().After(k.nextDefragment) && k.allowed(s, time.Now()) &&
 		float64(s.size-s.inUse) >= k.config.Threshold*float64(s.size)
 }
 
@@ -331,7 +334,8 @@ func (k *Keeper) Defragment(ctx context.Context) (Defragmented, error) {
 		return Defragmented{}, fmt.Errorf("read the free space of %s: %w", k.config.Dir, err)
 	}
 	if !s.hasRoomForCopy() {
-		return Defragmented{}, fmt.Errorf("%w: the copy needs %s, and %s has %s free", ErrDisk, datadir.Size(s.copyNeeds()), k.config.Dir, datadir.Size(s.free))
+		return Defragmented{}, fmt.Errorf("%w: the copy needs %s, and %s has %s free", ErrDisk,
+			datadir.Size(s.copyNeeds()), k.config.Dir, datadir.Size(s.free))
 	}
 	return k.defragment(ctx, "command")
 }
@@ -359,7 +363,9 @@ func (k *Keeper) defragment(ctx context.Context, cause string) (Defragmented, er
 	k.metrics.defragmentSeconds.Set(d.Seconds)
 	d.After, _, _ = k.config.Database.Sizes()
 	k.metrics.defragmentations.WithLabelValues(cause, "success").Inc()
-	k.config.Log.Info("database defragmented", "before", datadir.Size(d.Before), "after", datadir.Size(d.After), "took", took.Round(time.Millisecond).String(), "cause", cause)
-	k.event(corev1.EventTypeNormal, "DatabaseDefragmented", "Defragmented the database from %s to %s in %s", datadir.Size(d.Before), datadir.Size(d.After), took.Round(time.Millisecond))
+	k.config.Log.Info("database defragmented", "before", datadir.Size(d.Before), "after", datadir.Size(d.After), "took",
+		took.Round(time.Millisecond).String(), "cause", cause)
+	k.event(corev1.EventTypeNormal, "DatabaseDefragmented", "Defragmented the database from %s to %s in %s",
+		datadir.Size(d.Before), datadir.Size(d.After), took.Round(time.Millisecond))
 	return d, nil
 }

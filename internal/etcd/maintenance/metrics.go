@@ -13,10 +13,13 @@ func newKeeperMetrics() keeperMetrics {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "kube_hyper_mini_database_" + name, Help: help})
 	}
 	return keeperMetrics{
-		near:              gauge("near_quota", "1 while the embedded database (etcd_mvcc_db_total_size_in_bytes) takes 80 % of etcd.embedded.quotaBackend or more."),
-		quota:             gauge("quota_bytes", "Size of the embedded database at which writes are refused (etcd.embedded.quotaBackend). etcd's own quota, etcd_server_quota_backend_bytes, is larger."),
-		readOnly:          gauge("read_only", "1 while writes are refused because the embedded database or its disk is full."),
-		defragmentSeconds: gauge("defragmentation_seconds", "Duration of the last defragmentation of the embedded database, which blocked reads and writes."),
+		near: gauge("near_quota", "1 while the embedded database (etcd_mvcc_db_total_size_in_bytes) "+
+			"takes 80 % of etcd.embedded.quotaBackend or more."),
+		quota: gauge("quota_bytes", "Size of the embedded database at which writes are refused "+
+			"(etcd.embedded.quotaBackend). etcd's own quota, etcd_server_quota_backend_bytes, is larger."),
+		readOnly: gauge("read_only", "1 while writes are refused because the embedded database or its disk is full."),
+		defragmentSeconds: gauge("defragmentation_seconds", "Duration of the last defragmentation of the embedded "+
+			"database, which blocked reads and writes."),
 		defragmentations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kube_hyper_mini_database_defragmentations_total",
 			Help: "Defragmentations of the embedded database, by cause (fragmentation, no-space, command) and result.",

@@ -72,7 +72,8 @@ func (k *Keeper) endRefusal(ctx context.Context, s usage) {
 		k.accept(ctx, after)
 	default:
 		k.setRefusal(quotaRefusal(after))
-		k.config.Log.Error("the database is still full after compaction and defragmentation", "size", datadir.Size(after.size), "quota", datadir.Size(after.quota), "remedy", remedy)
+		k.config.Log.Error("the database is still full after compaction and defragmentation", "size",
+			datadir.Size(after.size), "quota", datadir.Size(after.quota), "remedy", remedy)
 	}
 }
 
@@ -92,7 +93,8 @@ func (k *Keeper) makeRoom(ctx context.Context, s usage) (usage, error) {
 		return s, err
 	}
 	if !s.hasRoomForCopy() {
-		return s, fmt.Errorf("%w to defragment it: the copy needs %s, and %s has %s free", ErrDisk, datadir.Size(s.copyNeeds()), k.config.Dir, datadir.Size(s.free))
+		return s, fmt.Errorf("%w to defragment it: the copy needs %s, and %s has %s free", ErrDisk,
+			datadir.Size(s.copyNeeds()), k.config.Dir, datadir.Size(s.free))
 	}
 	if _, err := k.defragment(ctx, "no-space"); err != nil {
 		return s, err
@@ -109,8 +111,11 @@ func (k *Keeper) accept(ctx context.Context, s usage) {
 		return
 	}
 	k.setRefusal("")
-	k.config.Log.Info("writes are accepted again", "size", datadir.Size(s.size), "quota", datadir.Size(s.quota), "disk", datadir.Size(s.free))
-	k.event(corev1.EventTypeNormal, "DatabaseWritable", "Writes were refused and are accepted again: the database takes %s of its quota of %s, its disk has %s free", datadir.Size(s.size), datadir.Size(s.quota), datadir.Size(s.free))
+	k.config.Log.Info("writes are accepted again", "size", datadir.Size(s.size), "quota", datadir.Size(s.quota), "disk",
+		datadir.Size(s.free))
+	k.event(corev1.EventTypeNormal, "DatabaseWritable", "Writes were refused and are accepted again: the database "+
+		"takes %s of its quota of %s, its disk has %s "+
+		"free", datadir.Size(s.size), datadir.Size(s.quota), datadir.Size(s.free))
 	if k.NearQuota() {
 		k.eventNearQuota(s) // a full database had no room for this event
 	}

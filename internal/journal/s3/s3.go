@@ -137,7 +137,8 @@ func (s *Store) failed(ctx context.Context, operation, name string, err error) e
 		advice = "; make the bucket, the server does not"
 	case minio.AccessDenied, "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "AccountProblem", "AllAccessDisabled":
 		s.credentials.Expire() // the next request reads them again
-		advice = "; check the credentials (journal.credentialsFile, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the role of the instance), which must be allowed to get, put, list and delete objects"
+		advice = "; check the credentials (journal.credentialsFile, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or " +
+			"the role of the instance), which must be allowed to get, put, list and delete objects"
 	case "RequestTimeTooSkewed":
 		advice = "; this machine's clock differs too much from the server's: set it, with a time service as chrony or systemd-timesyncd"
 	}
