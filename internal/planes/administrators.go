@@ -3,7 +3,6 @@ package planes
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -116,20 +115,4 @@ func (a *administrators) post(r *http.Request, path string, review any) (bool, e
 	default:
 		return false, fmt.Errorf("ask the host who the user is: it answered %d: %s", code, answer.Data())
 	}
-}
-
-// credentialOf returns a hash of the credentials of a request, or nil without any.
-func credentialOf(r *http.Request) []byte {
-	token := r.Header.Get("Authorization")
-	hash := sha256.New()
-	hash.Write([]byte(token))
-	certificate := r.TLS != nil && len(r.TLS.PeerCertificates) > 0
-	if certificate {
-		hash.Write([]byte{0})
-		hash.Write(r.TLS.PeerCertificates[0].Raw)
-	}
-	if token == "" && !certificate {
-		return nil
-	}
-	return hash.Sum(nil)
 }

@@ -74,8 +74,8 @@ func split(r *http.Request) (name string, inner *http.Request, ok bool) {
 
 // serve answers a request with the control plane's server, or returns why it cannot.
 func (p *plane) serve(w http.ResponseWriter, r *http.Request) error {
-	if p.isAsleep() && credentialOf(r) == nil {
-		refuse(w, r, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "the control plane sleeps; a request with credentials wakes it")
+	if p.isAsleep() && !p.mayWake(r) {
+		refuse(w, r, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "the control plane sleeps; a request with credentials that are valid in it wakes it")
 		return nil
 	}
 	info, err := infos.NewRequestInfo(r)

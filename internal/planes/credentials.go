@@ -1,0 +1,88 @@
+package planes
+
+import (
+	"crypto"
+	"crypto/sha256"
+	"crypto/x509"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gopkg.in/go-jose/go-jose.v2/jwt"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/client-go/util/cert"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
+)
+
+// mayWake reports whether a request to a control plane that sleeps has a certificate or token that
+// the control plane has signed, or is that of an administrator from the host: nobody else can have
+// servers started. Whether a credential is expired or revoked is for the server to say, and so is
+// what is wrong with files that cannot be read.
+func (p *plane) mayWake(r *http.Request) bool {
+	if credentialOf(r) == nil {
+		return false
+	}
+	keys := pki.New(filepath.Join(p.dir(), "pki"), pki.Names{})
+	if certified, err := isCertified(keys, r); certified || err != nil {
+		return true
+	}
+	if signed, err := isSigned(keys, r); signed || err != nil {
+		return true
+	}
+	name, err := p.manager.administrators.may(r, authorizationv1.ResourceAttributes{Verb: "update", Subresource: adminSubresource, Name: p.name})
+	return name != "" || err != nil
+}
+
+// isCertified reports whether an authority for clients has signed the certificate of the request.
+func isCertified(keys *pki.Store, r *http.Request) (bool, error) {
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return false, nil
+	}
+	options := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	for _, authority := range []string{pki.ClientCA, pki.FrontProxyCA} {
+		trusted, err := cert.CertsFromFile(keys.Cert(authority))
+		if err != nil {
+			return false, err
+		}
+		for _, certificate := range trusted {
+			options.Roots.AddCert(certificate)
+		}
+	}
+	for _, certificate := range r.TLS.PeerCertificates[1:] {
+		options.Intermediates.AddCert(certificate)
+	}
+	_, err := r.TLS.PeerCertificates[0].Verify(options)
+	return err == nil, nil
+}
+
+// isSigned reports whether a key of service account tokens has signed the token of the request.
+func isSigned(keys *pki.Store, r *http.Request) (bool, error) {
+	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	token, err := jwt.ParseSigned(strings.TrimSpace(text))
+	if !strings.EqualFold(scheme, "Bearer") || err != nil {
+		return false, nil
+	}
+	trusted, err := keys.TokenKeys()
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(trusted.Verify, func(key crypto.PublicKey) bool { return token.Claims(key, &jwt.Claims{}) == nil }), nil
+}
+
+// credentialOf returns a hash of the credentials of a request, or nil without any.
+func credentialOf(r *http.Request) []byte {
+	token := r.Header.Get("Authorization")
+	hash := sha256.New()
+	hash.Write([]byte(token))
+	certificate := r.TLS != nil && len(r.TLS.PeerCertificates) > 0
+	if certificate {
+		hash.Write([]byte{0})
+		hash.Write(r.TLS.PeerCertificates[0].Raw)
+	}
+	if token == "" && !certificate {
+		return nil
+	}
+	return hash.Sum(nil)
+}
