@@ -82,6 +82,7 @@ var harmlessPairs = [][2]string{
 	// An aggregated server is down; the condition of its APIService reports it.
 	{`"Failed to watch"`, "the server is currently unable to handle the request"},
 	// A control plane of a process that goes on was stopped.
+	{"", "the API server of this process has stopped"},
 	{`"Failed to watch"`, "context canceled"},
 	{`"Failed to watch"`, "the server is stopping"},
 	{`"Failed to watch"`, "time to stop HTTP server"},
