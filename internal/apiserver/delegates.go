@@ -76,11 +76,11 @@ func (b *builder) wrapChain(c *genericapiserver.Config) {
 		handler = build(handler, c) // upstream's: authentication, audit, flow control, authorization
 		handler = b.drain.endAfterGrace(handler)
 		handler = endRefusedBodies(handler)
-		if connections, ok := b.config.Listener.Listener.(*connectionLimits); ok {
-			handler = connections.limitHeaders(handler)
-		}
 		if wrap := b.config.Extensions.Handler; wrap != nil {
 			handler = wrap(handler)
+		}
+		if connections, ok := b.config.Listener.Listener.(*connectionLimits); ok {
+			handler = connections.limitHeaders(handler) // outermost: it must know of all requests
 		}
 		return handler
 	}
