@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs upstream's conformance specs and controller-runtime's suite pkg/client on a control plane
-# of a server at its /clusters/NAME, which sleeps before each run and falls asleep between specs.
+# Runs upstream's conformance specs, and controller-runtime's suite pkg/client, on control planes
+# of a server at /clusters/NAME, which sleep before each run and fall asleep between specs.
 #   planes-suites.sh LIST [FOCUS]
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -19,14 +19,16 @@ until "$binary" status --data-dir "$work/data" >"$work/status" 2>&1; do
 done
 export KUBECONFIG=$work/data/admin.kubeconfig
 "$binary" kubectl apply -f config/examples/planes/acme.yaml
-"$binary" kubeconfig --data-dir "$work/data" --plane acme >"$work/acme.kubeconfig"
+sed 's/name: acme/name: apps/; $a spec: {profile: kubernetes}' config/examples/planes/acme.yaml | "$binary" kubectl apply -f -
+for plane in acme apps; do
+	"$binary" kubeconfig --data-dir "$work/data" --plane "$plane" >"$work/$plane.kubeconfig"
+done
 failed=0
 for run in first second; do
-	"$binary" kubectl wait --for=jsonpath='{.status.phase}'=Asleep controlplane/acme --timeout=5m
+	"$binary" kubectl wait --for=jsonpath='{.status.phase}'=Asleep controlplane/acme controlplane/apps --timeout=5m
 	echo "the $run run"
 	(cd e2e/conformance && go build -o "$root/.bin/conformance/run" . && KHM_BINARY=$binary "$root/.bin/conformance/run" -kubeconfig "$work/acme.kubeconfig" -lists "$list" -only "$focus") || failed=1
-	"$binary" kubectl wait --for=jsonpath='{.status.phase}'=Asleep controlplane/acme --timeout=5m
-	(cd e2e/envtest && USE_EXISTING_CLUSTER=true KUBECONFIG=$work/acme.kubeconfig go run . -assets "$work" -suites pkg/client) || failed=1
+	(cd e2e/envtest && USE_EXISTING_CLUSTER=true KUBECONFIG=$work/apps.kubeconfig go run . -assets "$work" -suites pkg/client) || failed=1
 done
 grep -c WARN "$work/log" || true
 exit "$failed"

@@ -30,8 +30,9 @@ const (
 	// probeTimeout bounds the check of a watch. Upstream's watch cache sends a bookmark two
 	// seconds before the timeout of a watch (cacher.cacheWatcher.nextBookmarkTime).
 	probeTimeout = 4 * time.Second
-	// maxUnanswered is the number of checks in a row without an answer that end a watch.
-	maxUnanswered = 3
+	// behindPatience is the time after which a watch whose client is not up to date ends with
+	// the sleep: the client does not read, or the type has no bookmarks.
+	behindPatience = 10 * time.Second
 	// openTimeout bounds the time in which a woken control plane continues a watch.
 	openTimeout = 10 * time.Second
 )
@@ -144,18 +145,29 @@ func (p *plane) settle(ctx context.Context) (revision string, quiet bool) {
 	probes.SetLimit(probesAtOnce)
 	for _, x := range watchers {
 		probes.Go(func() error {
-			if !x.probe(ctx, handler, client, revision) {
+			x.silent = false
+			if x.probe(ctx, handler, client, revision) {
+				x.behind = time.Time{}
+				return nil
+			}
+			if x.behind.IsZero() {
+				x.behind = time.Now()
+			}
+			if time.Since(x.behind) < behindPatience { // else it ends with the sleep
 				behind.Store(true)
 			}
 			return nil
 		})
 	}
 	_ = probes.Wait() // they return no errors
-	if slices.ContainsFunc(watchers, func(x *watcher) bool { return x.unanswered > 0 && x.unanswered < maxUnanswered }) {
-		return "", client.advance(ctx) != nil
+	if behind.Load() {
+		if slices.ContainsFunc(watchers, func(x *watcher) bool { return x.silent }) {
+			err = client.advance(ctx)
+		}
+		return "", err != nil
 	}
 	after, err := client.current(ctx)
-	return revision, err == nil && after == revision && !behind.Load()
+	return revision, err == nil && after == revision
 }
 
 // probe checks with a second watch, from where the client is, that the client has all events up
@@ -183,12 +195,11 @@ func (x *watcher) probe(ctx context.Context, handler http.Handler, client revisi
 	case answer.code != http.StatusOK || answer.kind == watch.Error: // as of a version that was compacted
 		return true
 	case answer.event == nil:
-		x.unanswered++
-		return x.unanswered >= maxUnanswered // a type without bookmarks
+		x.silent = true
+		return false
 	case answer.kind != watch.Bookmark || less(answer.version, revision):
 		return false
 	}
-	x.unanswered = 0
 	return x.confirm(revision, sent, answer.event)
 }
 

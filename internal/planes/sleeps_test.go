@@ -247,7 +247,7 @@ func newWriters(objects dynamic.Interface) (*writers, map[schema.GroupVersionRes
 }
 
 // createWidgets makes the type of custom resources.
-func createWidgets(t *testing.T, client apiextensions.Interface) {
+func createWidgets(t *testing.T, client apiextensions.Interface, version string) {
 	t.Helper()
 	yes := true
 	crd := &apiextensionsv1.CustomResourceDefinition{
@@ -255,7 +255,7 @@ func createWidgets(t *testing.T, client apiextensions.Interface) {
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: "example.com", Scope: apiextensionsv1.NamespaceScoped,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Kind: "Widget"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: version, Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
 				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &yes},
 			}}},
 		},
@@ -306,7 +306,7 @@ func TestNoEventIsLostOrRepeated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	createWidgets(t, crds)
+	createWidgets(t, crds, "v1")
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,9 @@ type watcher struct {
 	deadline time.Time         // zero without one
 	next     chan http.Handler // of the next leg
 
-	unanswered int // checks in a row; there is one at a time
+	// Of the checks before a sleep, one at a time.
+	behind time.Time // of the first one in a row that found that events are missing
+	silent bool      // the last one had no answer
 
 	// Guarded by plane.mu.
 	active bool          // it has a leg, or one is in next
