@@ -65,7 +65,7 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string, restart 
 	}
 	env.types = newDiscoverer(discoveryClient, cfg.Types.Remote, cfg.Log)
 	env.monitorInformers = newInformerSet(ctx, cfg.Informers, informerClient)
-	env.monitorInformers.typedStop = cfg.informersStop
+	env.monitorInformers.typedStop, env.monitorInformers.remote = cfg.informersStop, cfg.Types.Remote
 	env.mapper = &typeMapper{types: env.types}
 	if err := env.chooseTypes(ctx); err != nil {
 		env.end()
@@ -96,7 +96,7 @@ func (e *environment) chooseTypes(ctx context.Context) error {
 	}
 	e.graphMonitors = e.newMonitors()
 	e.background = []func(context.Context){
-		e.types.run, e.visible.run, e.restartAfterRotation,
+		e.types.run, e.visible.run, e.restartAfterMove, e.restartAfterRotation,
 		func(ctx context.Context) { e.monitorInformers.run(ctx, e.visible.resources) },
 	}
 	if e.config.Population != nil {

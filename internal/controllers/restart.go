@@ -16,6 +16,23 @@ var errRestart = errors.New("the controllers start again")
 // filesRetry is the time to the next attempt to read files after one has failed.
 const filesRetry = time.Minute
 
+// restartAfterMove starts the controllers again when a monitored type has moved to an
+// aggregated API server, or back: a watch of the other server goes on.
+func (e *environment) restartAfterMove(ctx context.Context) {
+	for ctx.Err() == nil {
+		_, changed, _ := e.types.snapshot()
+		if moved := e.monitorInformers.moved(); !moved.Empty() {
+			e.config.Log.Info("another API server serves a type: the controllers start again", "type",
+				moved.GroupResource().String())
+			e.restart()
+		}
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		}
+	}
+}
+
 // restartAfterRotation starts the controllers again when the content of files has changed
 // that some of them read at their start only. While the files cannot be used, the controllers
 // continue with what they have.
