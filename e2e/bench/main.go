@@ -32,6 +32,7 @@ type settings struct {
 	// repeats them; 0 is once and four times.
 	crdArchive string
 	crdTimes   int
+	planes     int // of the figure planes
 	// crdLimit bounds each step of the figure crds, and crdSteps are those that run.
 	crdLimit time.Duration
 	crdSteps []crdStep
@@ -78,6 +79,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 	flags.IntVar(&s.crdTimes, "crds-times", 0, "how often the figure crds repeats the archive, under other groups and kinds (default: once, and four times)")
 	flags.DurationVar(&s.crdLimit, "crd-limit", 10*time.Minute, "how long a step of the figure crds may take; a step that takes longer has no value")
 	steps := flags.String("crd-steps", "", "comma-separated names of the steps of the figure crds after the load; all, which take about ten minutes for a set, most of them rests before a measurement, when empty")
+	flags.IntVar(&s.planes, "planes", 200, "control planes of the figure planes, at least 50")
 	flags.BoolVar(&s.keep, "keep", false, "leave the data directories and logs where they are")
 	flags.BoolVar(&s.list, "list", false, "list the figures and end")
 	flags.BoolVar(&s.serve, "serve", false, "measure nothing: run the other side with all its controllers, print the path of its kubeconfig, and stay until interrupted")
@@ -92,6 +94,8 @@ func parse(args []string, out io.Writer) (settings, error) {
 		return s, err
 	}
 	switch {
+	case s.planes < planesAlone:
+		return s, fmt.Errorf("-planes: %d are too few, at least %d", s.planes, planesAlone)
 	case flags.NArg() > 0:
 		return s, fmt.Errorf("unexpected argument %q: figures are named with -run", flags.Arg(0))
 	case s.serve && s.side == ours:
