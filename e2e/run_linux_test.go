@@ -314,9 +314,9 @@ func TestRunEndsWithItsOwner(t *testing.T) {
 	harness.Eventually(t, "nothing is left", r.left)
 }
 
-// TestRunFromAKeptDirectory: CRDs and manifests exist before the command starts,
-// and in later servers that use the kept directory or an archive of it.
-func TestRunFromAKeptDirectory(t *testing.T) {
+// TestRunKeepsItsDirectory: CRDs and manifests exist before the command starts, and --keep
+// leaves the directory.
+func TestRunKeepsItsDirectory(t *testing.T) {
 	r := newRunTest(t)
 	dir := filepath.Join(r.scratch, "manifests")
 	if err := os.Mkdir(dir, 0o700); err != nil {
