@@ -17,7 +17,7 @@ const (
 	logFiles = 1
 	// maxLogFiles is the number of log files above which a snapshot is made before it is due:
 	// a start reads them into memory.
-	maxLogFiles = 80 << 20 / logFile
+	maxLogFiles = 16 << 20 / logFile
 )
 
 // logFilesIn returns the paths of the files of the log, the oldest first: their names sort by

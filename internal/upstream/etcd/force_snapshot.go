@@ -12,7 +12,7 @@ import "go.etcd.io/etcd/server/v3/etcdserver"
 // Why: snapshots come after a number of entries, whose size differs by 1,000. A start reads
 //   all entries since the last one into memory. etcd removes old files of the log every 30 s,
 //   in which it writes more than a gigabyte. A file that it needs is locked.
-// Gain: with objects of 1 MiB a start reads at most 100 MiB of log instead of 1 GiB, and the
+// Gain: with objects of 1 MiB a start reads at most 20 MiB of log instead of 1 GiB, and the
 //   log takes as much of a disk.
 // Breaks: the log grows until 1,000 entries were written. TestLogOfLargeValues fails.
 
