@@ -3,6 +3,7 @@ package planes
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -25,16 +26,21 @@ const adminSubresource = "admin"
 type administrators struct {
 	manager *Manager
 	known   *cache.LRUExpireCache // of questions
+	// accepted has the credentials that the host has accepted for a control plane.
+	accepted *cache.LRUExpireCache
 }
 
 const (
 	answersKept = 4096
 	answerLife  = 5 * time.Second
 	askTimeout  = 10 * time.Second
+	trustPoll   = 5 * time.Second
+	// acceptedLife is longer than a watch.
+	acceptedLife = 24 * time.Hour
 )
 
 func newAdministrators(m *Manager) *administrators {
-	return &administrators{m, cache.NewLRUExpireCache(answersKept)}
+	return &administrators{m, cache.NewLRUExpireCache(answersKept), cache.NewLRUExpireCache(answersKept)}
 }
 
 // of authenticates the host's users that may update the subresource admin of the ControlPlane.
@@ -47,6 +53,33 @@ func (a *administrators) of(plane string) authenticator.Request {
 		}
 		return &authenticator.Response{User: &user.DefaultInfo{Name: "host:" + name, Groups: []string{user.SystemPrivilegedGroup}}}, true, nil
 	})
+}
+
+// endUntrusted ends the watches of control planes whose client certificate is one that the host
+// has accepted and does not accept any more, as the host does with its own watches.
+func (a *administrators) endUntrusted(context.Context) {
+	watches := map[*tls.ConnectionState][]*watcher{}
+	for _, p := range a.manager.list() {
+		p.mu.Lock()
+		for x := range p.watches {
+			if state := x.request.TLS; state != nil && len(state.PeerCertificates) > 0 {
+				watches[state] = append(watches[state], x)
+			}
+		}
+		p.mu.Unlock()
+	}
+	for _, list := range watches {
+		if _, ok := a.accepted.Get(string(credentialOf(list[0].request))); !ok {
+			continue // it is one of the control plane, which ends its watches itself
+		}
+		name, err := a.whoIs(list[0].request)
+		if err != nil || name != "" {
+			continue // the host answers when it can
+		}
+		for _, x := range list {
+			x.cancel()
+		}
+	}
 }
 
 // may returns the name of the host's user who sends the request, if it has credentials of the
@@ -62,6 +95,9 @@ func (a *administrators) may(r *http.Request, action authorizationv1.ResourceAtt
 	}
 	action.Group, action.Version, action.Resource = Resource.Group, Resource.Version, Resource.Resource
 	name, err := a.ask(r, action)
+	if err == nil && name != "" {
+		a.accepted.Add(string(credential), name, acceptedLife)
+	}
 	if err == nil {
 		a.known.Add(key, name, answerLife)
 	}
@@ -74,6 +110,12 @@ func (a *administrators) ask(r *http.Request, action authorizationv1.ResourceAtt
 	if ok, err := a.post(r, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", access); !ok || err != nil || !access.Status.Allowed {
 		return "", err
 	}
+	return a.whoIs(r)
+}
+
+// whoIs returns the name of the host's user who sends the request; "" if the host accepts no
+// credentials of it.
+func (a *administrators) whoIs(r *http.Request) (string, error) {
 	self := &authenticationv1.SelfSubjectReview{}
 	self.SetGroupVersionKind(authenticationv1.SchemeGroupVersion.WithKind("SelfSubjectReview"))
 	if ok, err := a.post(r, "/apis/authentication.k8s.io/v1/selfsubjectreviews", self); !ok || err != nil {

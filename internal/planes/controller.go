@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/rest"
@@ -77,6 +78,7 @@ func (m *Manager) run(ctx context.Context, config *rest.Config) error {
 	m.mu.Unlock()
 	var work sync.WaitGroup
 	work.Go(func() { m.upkeep(ctx, c.delete) })
+	work.Go(func() { wait.UntilWithContext(ctx, m.administrators.endUntrusted, trustPoll) })
 	for range reconcilers {
 		work.Go(func() {
 			for c.next(ctx) {

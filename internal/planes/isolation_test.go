@@ -117,6 +117,32 @@ func TestCredentialsOfOthers(t *testing.T) {
 	}
 }
 
+// TestRevokedAdministrator: the watches of a control plane that a user of the host has opened end
+// when the host does not accept the user's certificate any more.
+func TestRevokedAdministrator(t *testing.T) {
+	h := newHost(t)
+	acme := h.create(t, "acme", nil)
+	opened, err := acme.CoreV1().ConfigMaps("").Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Stop()
+	p, err := h.plane("acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.administrators.endUntrusted(t.Context())
+	if h.watches(t, "acme") != 1 {
+		t.Error("the watch of a user whose certificate is valid has ended")
+	}
+	refuses := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+	revoked := newAdministrators(&Manager{host: refuses, planes: map[string]*plane{"acme": p}})
+	revoked.accepted = h.administrators.accepted
+	revoked.endUntrusted(t.Context())
+	for range opened.ResultChan() { // until it ends
+	}
+}
+
 // roundTripper is a function as a transport.
 type roundTripper func(*http.Request) (*http.Response, error)
 
