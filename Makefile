@@ -8,7 +8,7 @@ PLATFORMS  := linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 # The product has no cgo, and one setting means one build cache.
 export CGO_ENABLED := 0
 
-.PHONY: help build test unit windows alerts crds-long planes-long e2e e2e-fast race lint vet fmt-check staticcheck platforms bench conformance bump clean
+.PHONY: help build test unit windows alerts crds-long planes-long planes-suites e2e e2e-fast race lint vet fmt-check staticcheck platforms bench conformance bump clean
 
 ## help: this list
 help:
@@ -33,6 +33,10 @@ crds-long:
 ## planes-long: a control plane that sleeps 100 times while clients watch and write
 planes-long:
 	PLANES_SLEEPS=100 go test -count=1 -timeout 60m -v -run NoEventIsLost ./internal/planes
+
+## planes-suites: upstream's conformance specs and controller-runtime's suite pkg/client on control planes of a server that sleep in between; FOCUS=regexp for a part
+planes-suites:
+	scripts/planes-suites.sh generic '$(or $(FOCUS),.)'
 
 ## windows: unit tests of packages with code for Windows, under Wine 10 (WINE=program to run them)
 windows:

@@ -17,19 +17,23 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubectl"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/planes"
 )
+
+var errNoPlane = errors.New("it is empty: name a ControlPlane")
 
 // kubectlName is the name of kubectl's command.
 const kubectlName = "kubectl"
 
 func newKubectl() *cobra.Command {
 	return &cobra.Command{
-		Use:   kubectlName + " [--data-dir DIR | --config FILE] [ARGUMENT...]",
+		Use:   kubectlName + " [--data-dir DIR | --config FILE] [--plane NAME] [ARGUMENT...]",
 		Short: "Run kubectl as the administrator of the local server",
 		Long: `Run kubectl, which is in this program. As for all commands, the server is that of
 --kubeconfig; else the one that --data-dir or --config names, which come before
 kubectl's own arguments; else that of KUBE_HYPER_MINI_DATA_DIR or of this machine. Where
 there is none, kubectl uses KUBECONFIG, or ~/.kube/config for "kubectl config".
+--plane, also before kubectl's own arguments, names a ControlPlane of the local server.
 
 Of root it runs as the owner of the data directory: give files that this user may not
 read on standard input (-f - < FILE).
@@ -94,10 +98,10 @@ func localAddress(path string) (kubectl.Address, error) {
 // where the local server has no kubeconfig: that command would write one into the data
 // directory.
 func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, cfg *config.ServerConfiguration, err error) {
-	flags, named := &configFlags{quiet: true}, false
+	flags, named, plane := &configFlags{quiet: true}, false, ""
 	for len(args) > 0 {
 		name, value, hasValue := strings.Cut(args[0], "=")
-		target := map[string]*string{"--data-dir": &flags.dataDir, "--config": &flags.file}[name]
+		target := map[string]*string{"--data-dir": &flags.dataDir, "--config": &flags.file, "--plane": &plane}[name]
 		if target == nil {
 			break
 		}
@@ -109,9 +113,12 @@ func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, cfg *c
 		}
 		if value == "" {
 			return nil, nil, usageError(fmt.Errorf("%s: %w", name, map[string]error{"--data-dir": errNoDirectory,
-				"--config": errNoFile}[name]))
+				"--config": errNoFile, "--plane": errNoPlane}[name]))
 		}
 		*target, named = value, true
+	}
+	if err := checkPlane(plane); err != nil {
+		return nil, nil, err
 	}
 	if kubectl.Kubeconfig(args) != "" {
 		return args, nil, nil
@@ -130,6 +137,13 @@ func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, cfg *c
 	if missing == nil { // otherwise kubectl reports it
 		if _, err := readAdminKubeconfig(cmd, flags); err != nil {
 			return nil, nil, err
+		}
+		if plane != "" {
+			address, err := localAddress(cfg.Kubeconfig.Path)
+			if err != nil {
+				return nil, nil, err
+			}
+			args = slices.Concat([]string{"--server", planes.URL(address.Local, plane), "--tls-server-name", address.TLSServerName}, args)
 		}
 	}
 	// Plugins of kubectl get the variable too.
