@@ -48,6 +48,8 @@ type Manifest struct {
 	Reason  string    `json:"reason"`
 	// Chain is the ID of the chain that a base of a journal belongs to.
 	Chain string `json:"chain,omitempty"`
+	// ChainKey authenticates the end of that chain; empty in those of older releases.
+	ChainKey string `json:"chainKey,omitempty"`
 	// Stamp has the versions that wrote the data; see [datadir.Stamp].
 	Stamp datadir.Stamp `json:"data"`
 	// Snapshot describes etcd/snapshot.db.

@@ -51,6 +51,8 @@ type Options struct {
 	Reason string
 	// Chain is the ID of the chain for a base of a journal.
 	Chain string
+	// ChainKey authenticates the end of the chain.
+	ChainKey string
 	// WithoutKeys leaves out all files with secrets.
 	WithoutKeys bool
 }
@@ -66,7 +68,7 @@ type entry struct {
 // that most errors occur before. After an error in between, [Read] refuses the stream.
 func Write(ctx context.Context, w io.Writer, source Source, options Options) (*Manifest, error) {
 	m := &Manifest{Format: Format, Created: time.Now().UTC().Truncate(time.Second), Reason: options.Reason,
-		Chain: options.Chain, Stamp: source.Stamp}
+		Chain: options.Chain, ChainKey: options.ChainKey, Stamp: source.Stamp}
 	if host, err := os.Hostname(); err == nil { // otherwise Host is empty
 		m.Host = host
 	}

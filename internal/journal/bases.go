@@ -44,6 +44,12 @@ type sinceBase struct {
 // makeBases makes the first base of the chain, and new ones when they are due,
 // until ctx ends.
 func (s *session) makeBases(ctx context.Context) {
+	if s.state.Key != "" { // without an end, a restore of the base is refused
+		select {
+		case <-s.end.first:
+		case <-ctx.Done():
+		}
+	}
 	backoff := minBackoff
 	for ctx.Err() == nil {
 		if !s.baseDue() {
@@ -102,7 +108,7 @@ func (s *session) makeBase(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	name.Extension = s.w.config.Encryption.Extension()
 	file := filepath.Join(dir, "base"+name.Extension)
-	m, err := s.w.config.Base(ctx, s.state.Claim.ID, file)
+	m, err := s.w.config.Base(ctx, s.state.Claim.ID, s.state.Key, file)
 	if err != nil {
 		return err
 	}
@@ -240,8 +246,9 @@ func (s *session) removeChain(ctx context.Context, chain *Chain) error {
 }
 
 // NewBase returns what makes bases with the maker.
-func NewBase(maker *backup.Maker, encryption backup.Encryption) func(ctx context.Context, chain, path string) (*backup.Manifest, error) {
-	return func(ctx context.Context, chain, path string) (*backup.Manifest, error) {
-		return backup.Save(ctx, path, encryption, maker.Produce(backup.Options{Reason: backup.ReasonJournal, Chain: chain}))
+func NewBase(maker *backup.Maker, encryption backup.Encryption) func(ctx context.Context, chain, key, path string) (*backup.Manifest, error) {
+	return func(ctx context.Context, chain, key, path string) (*backup.Manifest, error) {
+		return backup.Save(ctx, path, encryption, maker.Produce(backup.Options{Reason: backup.ReasonJournal, Chain: chain,
+			ChainKey: key}))
 	}
 }

@@ -3,6 +3,7 @@ package journal
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,7 +38,7 @@ func (w *Writer) begin(ctx context.Context, reason string) (*session, error) {
 	if err := w.spool.clear(); err != nil {
 		return nil, err
 	}
-	st := state{Claim: claim, Number: number, Destination: w.config.Store.String()}
+	st := state{Claim: claim, Number: number, Destination: w.config.Store.String(), Key: rand.Text()}
 	if err := writeJSON(w.stateFile(), st); err != nil {
 		return nil, err
 	}

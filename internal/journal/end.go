@@ -2,6 +2,9 @@ package journal
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,8 +22,8 @@ const (
 	heartbeat = 30 * time.Second
 )
 
-// end states which segments a chain has, so that a restore notices when the newest ones are
-// missing. Its writer replaces it.
+// end states which segments a chain has. It is authenticated with a key that the bases have,
+// so that a restore notices when the newest segments are missing. Its writer replaces it.
 type end struct {
 	// Count of the ends of the chain, from 1.
 	Count int `json:"count"`
@@ -30,7 +33,19 @@ type end struct {
 	Last     int64  `json:"last"`
 	Sum      string `json:"sum"`
 	// Closed means that the server has stopped in order.
-	Closed bool `json:"closed,omitempty"`
+	Closed bool   `json:"closed,omitempty"`
+	MAC    string `json:"mac"`
+}
+
+// mac returns the authentication of the end in the chain with the ID.
+func (e end) mac(chain, key string) string {
+	e.MAC = ""
+	sum := hmac.New(sha256.New, []byte(key))
+	_ = json.NewEncoder(sum).Encode(struct { // it never fails
+		Chain string
+		End   end
+	}{chain, e})
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // endName is the name of an end. Names sort by count.
@@ -51,19 +66,23 @@ func newestEnd(ctx context.Context, store Store, number int) (name string, count
 	return name, count, sequence, err
 }
 
-// readEnd reads the newest end of a chain; without one, that of a chain without segments.
-func readEnd(ctx context.Context, store Store, number int) (e end, err error) {
-	name, _, _, err := newestEnd(ctx, store, number)
-	if err != nil || name == "" {
+// readEnd reads and verifies the newest end of a chain.
+func readEnd(ctx context.Context, store Store, chain *Chain, key string) (e end, err error) {
+	name, _, _, err := newestEnd(ctx, store, chain.Number)
+	if err != nil {
 		return e, err
 	}
-	data, err := readAll(ctx, store, name, maxClaim)
-	if err == nil {
-		if err = json.Unmarshal(data, &e); err != nil {
-			err = fmt.Errorf("%w: %s: %w", ErrDamaged, name, err)
-		}
+	if name == "" {
+		return e, fmt.Errorf("%w: the end of chain %d is missing", ErrDamaged, chain.Number)
 	}
-	return e, err
+	data, err := readAll(ctx, store, name, maxClaim)
+	if err != nil {
+		return e, err
+	}
+	if err := json.Unmarshal(data, &e); err != nil || !hmac.Equal([]byte(e.MAC), []byte(e.mac(chain.Claim.ID, key))) {
+		return e, fmt.Errorf("%w: %s was not written by the server of the chain", ErrDamaged, name)
+	}
+	return e, nil
 }
 
 // missing returns an error if the segments before next do not reach the end.
@@ -81,8 +100,9 @@ type chainEndWriter struct {
 	// latest has what was shipped; written is what the newest end says, since at.
 	latest, written end
 	at              time.Time
-	name            string // of the newest end
-	resumed         bool   // what an earlier process has written is known
+	name            string        // of the newest end
+	resumed         bool          // what an earlier process has written is known
+	first           chan struct{} // closed after the first one
 }
 
 // resume finds what an earlier process has shipped and written.
@@ -94,7 +114,10 @@ func (w *chainEndWriter) resume(ctx context.Context) (err error) {
 
 // due is the time until the next end.
 func (w *chainEndWriter) due() time.Duration {
-	if w.at.IsZero() {
+	switch {
+	case w.session.state.Key == "":
+		return heartbeat // it writes none
+	case w.at.IsZero():
 		return 0
 	}
 	wait := heartbeat
@@ -107,7 +130,7 @@ func (w *chainEndWriter) due() time.Duration {
 // write writes an end if it is due, or if the chain is closed.
 func (w *chainEndWriter) write(ctx context.Context, closed bool) error {
 	s := w.session
-	if !closed && w.due() > 0 {
+	if s.state.Key == "" || !closed && w.due() > 0 {
 		return nil
 	}
 	if !w.resumed {
@@ -119,6 +142,7 @@ func (w *chainEndWriter) write(ctx context.Context, closed bool) error {
 	e := w.latest
 	e.Count++
 	e.Closed = closed
+	e.MAC = e.mac(s.state.Claim.ID, s.state.Key)
 	data, err := json.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("render the end of a chain: %w", err)
@@ -135,6 +159,9 @@ func (w *chainEndWriter) write(ctx context.Context, closed bool) error {
 	}
 	if w.name != "" && w.name != name {
 		_ = s.w.config.Store.Remove(ctx, w.name) // the newest one counts
+	}
+	if w.at.IsZero() {
+		close(w.first)
 	}
 	w.latest.Count, w.written, w.at, w.name = e.Count, e, time.Now(), name
 	return s.superseded(ctx)

@@ -164,7 +164,10 @@ var errReached = errors.New("the target is reached")
 // read verifies the segments that follow the base and passes what they hold up to
 // the target to visit. A chain that is broken is a BrokenError.
 func (p *Plan) read(ctx context.Context, base Base, key backup.Key, visit Visitor) error {
-	last, endErr := readEnd(ctx, p.Store, p.Chain.Number) // before the segments: their server may write more
+	last, endErr := end{}, error(nil)
+	if p.endKey != "" { // before the segments are listed: their server may write more
+		last, endErr = readEnd(ctx, p.Store, p.Chain, p.endKey)
+	}
 	segments, err := p.Chain.Segments(ctx, p.Store, base.Sequence)
 	if err != nil {
 		return err

@@ -59,10 +59,10 @@ func start(t testing.TB, store Store, dataDir string, change func(*Config)) *fix
 			return storage.Connection{Client: member.Client(), NewWatcher: member.NewWatcher}
 		},
 		WaitReady: member.WaitReady,
-		Base: func(ctx context.Context, chain, path string) (*backup.Manifest, error) {
+		Base: func(ctx context.Context, chain, key, path string) (*backup.Manifest, error) {
 			source := backup.Source{DataDir: dataDir, Stamp: datadir.CurrentStamp(), Snapshot: member.Snapshot, Prefix: "/registry"}
 			return backup.Save(ctx, path, backup.Encryption{}, func(ctx context.Context, w io.Writer) error {
-				_, err := backup.Write(ctx, w, source, backup.Options{Reason: backup.ReasonJournal, Chain: chain})
+				_, err := backup.Write(ctx, w, source, backup.Options{Reason: backup.ReasonJournal, Chain: chain, ChainKey: key})
 				return err
 			})
 		},

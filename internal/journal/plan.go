@@ -36,6 +36,7 @@ type Plan struct {
 	// Newest is the ID of the store's newest chain.
 	Newest string
 
+	endKey string // of the base; see [end]
 	// beyond is what a later chain without a base has of the target; nil if there is nothing.
 	beyond error
 }

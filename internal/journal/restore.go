@@ -161,6 +161,7 @@ func checkBase(m *backup.Manifest, plan *Plan, base Base) error {
 	if id := plan.Chain.Claim.ID; m.Chain != id {
 		return fmt.Errorf("%w: it is of the chain %q of another server, and this one is %s", backup.ErrDamaged, m.Chain, id)
 	}
+	plan.endKey = m.ChainKey
 	return nil
 }
 

@@ -61,7 +61,7 @@ func newSession(w *Writer, st state, last *tail) (*session, error) {
 		return nil, err
 	}
 	s := &session{w: w, state: st, builder: b, files: files, last: last, newSegment: make(chan struct{}, 1), sequence: 1}
-	s.end = chainEndWriter{session: s, latest: end{Last: st.Claim.First - 1}}
+	s.end = chainEndWriter{session: s, first: make(chan struct{}), latest: end{Last: st.Claim.First - 1}}
 	if last != nil {
 		s.sequence = last.header.Sequence + 1
 		files.written = nil // changes while no process ran go into the next segment

@@ -71,8 +71,8 @@ type Config struct {
 	Identity func(ctx context.Context) (string, error)
 	// WaitReady returns when etcd takes requests.
 	WaitReady func(context.Context) error
-	// Base makes a base of the chain with the ID at the path.
-	Base func(ctx context.Context, chain, path string) (*backup.Manifest, error)
+	// Base makes a base of the chain with the ID and the key at the path.
+	Base func(ctx context.Context, chain, key, path string) (*backup.Manifest, error)
 	Log  *slog.Logger
 }
 
@@ -298,6 +298,8 @@ type state struct {
 	Claim       Claim  `json:"claim"`
 	Number      int    `json:"number"`
 	Destination string `json:"destination"`
+	// Key authenticates the ends of the chain; empty for a chain of an older release.
+	Key string `json:"key,omitempty"`
 	// Based means that the destination has a base of the chain.
 	Based bool `json:"based"`
 	// Base is when the last one was made, Revision its last one, and Sequence the first
