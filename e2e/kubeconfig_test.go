@@ -46,18 +46,17 @@ func TestKubeconfigCommand(t *testing.T) {
 	harness.Contains(t, harness.Runs(t, harness.ExitUsage, "kubeconfig", "-o", file, "--data-dir", s.Dir), "the file exists")
 }
 
-// TestKubeconfigContext: kubectl merges a kubeconfig with a context of that name.
-func TestKubeconfigContext(t *testing.T) {
+// TestKubeconfigMerge: kubectl uses the merged context, and the others are kept.
+func TestKubeconfigMerge(t *testing.T) {
 	t.Parallel()
 	s := shared.Server(t)
-	path, named := filepath.Join(t.TempDir(), "config"), filepath.Join(t.TempDir(), "mini")
+	path := filepath.Join(t.TempDir(), "config")
 	put(t, path, "apiVersion: v1\nkind: Config\ncurrent-context: work\ncontexts: [{name: work, context: {cluster: work, user: me}}]\n")
-	harness.Runs(t, harness.ExitOK, "kubeconfig", "--data-dir", s.Dir, "--context", "mini", "-o", named)
-	merged, err := harness.RunWith(t, []string{"KUBECONFIG=" + path + ":" + named}, "", harness.KubectlBinary(t), "config", "view", "--flatten")
-	if err != nil {
-		t.Fatalf("%v\n%s", err, merged)
+	out, code := harness.CLIWith(t, []string{"KUBECONFIG=" + path}, "kubeconfig", "--data-dir", s.Dir, "--merge", "--context", "mini")
+	if code != harness.ExitOK {
+		t.Fatalf("exit code %d:\n%s", code, out)
 	}
-	put(t, path, merged)
+	harness.Contains(t, out, `context "mini" is in `+path+"; the file as it was is "+path+".backup")
 	if out, err := harness.Run(t, "", harness.KubectlBinary(t), "--kubeconfig", path, "--context", "mini", "get", "namespaces"); err != nil {
 		t.Errorf("the merged context does not work: %v\n%s", err, out)
 	}

@@ -62,6 +62,8 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"config", "print", "-o", "xml"}, "allowed: yaml, json"},
 		{[]string{"config", "validate"}, "FILE"},
 		{[]string{"kubeconfig", "create", "jane", "--kubeconfig", "x", "--data-dir", "y"}, "leave out --config and --data-dir"},
+		{[]string{"kubeconfig", "--merge", "-o", "x"}, "--merge and --output exclude each other"},
+		{[]string{"kubeconfig", "--use"}, "--use needs --merge"},
 		{[]string{"kubeconfig", "--force"}, "--force needs --output"},
 		{[]string{"kubeconfig", "-o", file}, "the file exists; --force replaces it"},
 		{[]string{"completion", "tcsh"}, `unknown command "tcsh" for "kube-hyper-mini completion"; allowed: bash, fish, powershell, zsh;`},
@@ -111,7 +113,7 @@ func TestInformationCommands(t *testing.T) {
 	}{
 		{[]string{"--version"}, "kube-hyper-mini version v"},
 		{[]string{"server", "--help"}, "/var/lib/kube-hyper-mini for root"},
-		{[]string{"kubeconfig", "--help"}, "--context"},
+		{[]string{"kubeconfig", "--help"}, "--merge"},
 		{[]string{"__complete", "status", "-o", ""}, "yaml"},
 		{[]string{"__complete", "version", "--output", ""}, "yaml"},
 		{[]string{"__complete", "certs", "rotate", ""}, "front-proxy"},

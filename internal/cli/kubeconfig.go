@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -17,16 +19,19 @@ type kubeconfigFlags struct {
 	server, output string
 	plane, context string
 	force          bool
+	merge, use     bool
 }
 
 func newKubeconfig() *cobra.Command {
 	flags := &kubeconfigFlags{}
 	cmd := &cobra.Command{
 		Use:   "kubeconfig",
-		Short: "Print the administrator's kubeconfig",
+		Short: "Print the administrator's kubeconfig, or merge it into your own",
 		Long: `Print the administrator's kubeconfig. --output writes it to a file that only you can
-read. --context names its context, so that "kubectl config view --flatten" can merge it
-with those of other servers.
+read. --merge adds it to your own, as kubectl finds it (KUBECONFIG, ~/.kube/config), and
+--use makes it the current context there. Entries of other servers are never replaced:
+--context names the context, its cluster and its user. The former file is kept as
+FILE.backup.
 
 --server prints it with another address of the server, as that of a container's
 mapped port. The file of the server stays as it is. If the server's certificate does
@@ -34,6 +39,7 @@ not have that host, the kubeconfig names one that the certificate has
 (tls-server-name); for clients that do not support this, start the server with
 --tls-san HOST.`,
 		Example: `  kube-hyper-mini kubeconfig -o admin.kubeconfig
+  kube-hyper-mini kubeconfig --merge --context mini --use
   kube-hyper-mini kubeconfig --server https://127.0.0.1:32768 > admin.kubeconfig
   kube-hyper-mini kubeconfig --plane acme --context acme -o acme.kubeconfig`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -50,6 +56,8 @@ not have that host, the kubeconfig names one that the certificate has
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "file to write, with mode 0600, instead of printing")
 	cmd.Flags().BoolVar(&flags.force, "force", false, "replace the file of --output if there is one")
 	cmd.Flags().StringVar(&flags.context, "context", kubeconfig.Name, "name of the context, its cluster and its user")
+	cmd.Flags().BoolVar(&flags.merge, "merge", false, "add it to your own kubeconfig instead of printing")
+	cmd.Flags().BoolVar(&flags.use, "use", false, "with --merge: make it the current context")
 	cmd.AddCommand(newKubeconfigCreate())
 	return cmd
 }
@@ -58,6 +66,12 @@ not have that host, the kubeconfig names one that the certificate has
 func (f *kubeconfigFlags) check(cmd *cobra.Command) error {
 	if err := checkReplace(f.output, f.force); err != nil {
 		return err
+	}
+	switch {
+	case f.merge && f.output != "":
+		return errors.New("--merge and --output exclude each other")
+	case f.use && !f.merge:
+		return errors.New("--use needs --merge")
 	}
 	if cmd.Flags().Changed("server") {
 		if _, err := config.ParseServerURL(f.server); err != nil {
@@ -82,10 +96,26 @@ func (f *kubeconfigFlags) write(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if f.merge {
+		return f.mergeInto(cmd.OutOrStdout(), data)
+	}
 	if f.output != "" {
 		return datadir.WriteFile(f.output, data, 0o600)
 	}
 	_, err = cmd.OutOrStdout().Write(data)
+	return err
+}
+
+// mergeInto merges the kubeconfig into the user's own.
+func (f *kubeconfigFlags) mergeInto(out io.Writer, data []byte) error {
+	file, backup, err := kubeconfig.Merge(data, f.use)
+	if err != nil {
+		return err
+	}
+	if backup != "" {
+		backup = "; the file as it was is " + backup
+	}
+	_, err = fmt.Fprintf(out, "context %q is in %s%s\n", f.context, file, backup)
 	return err
 }
 
