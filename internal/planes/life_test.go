@@ -101,8 +101,9 @@ func TestFromJournal(t *testing.T) {
 	h := newHost(t, func(c *config.ServerConfiguration) { c.Planes.Journal = journals })
 	client := h.create(t, "acme", map[string]any{"journal": map[string]any{"interval": "100ms"}})
 	addMap(t, client, "one")
-	moment := time.Now().Add(time.Second).Truncate(time.Second)
-	time.Sleep(time.Until(moment.Add(time.Second))) // moments are seconds
+	h.sleepNow(t, "acme")                                       // the journal has it
+	moment := time.Now().Truncate(time.Second).Add(time.Second) // spec.from.at has seconds
+	time.Sleep(time.Until(moment) + time.Millisecond)
 	addMap(t, client, "two")
 	h.sleepNow(t, "acme") // which writes the journal to its end
 	journal := h.await(t, "acme", func(o *object) bool { return o.Status.Phase == phaseAsleep }).Status.Journal
