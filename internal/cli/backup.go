@@ -186,14 +186,10 @@ func backupFrom(cmd *cobra.Command, flags *configFlags, cfg *config.ServerConfig
 		if plane == "" {
 			err = parts.SaveBackup(ctx, cfg, log, w, options)
 		}
-		return ifRunning(cmd, flags, err, func(kubeconfig []byte) error {
+		return ifRunning(cmd, flags, plane, err, func(kubeconfig []byte) error {
 			var keys *backup.Source
 			if !options.WithoutKeys {
 				keys = &backup.Source{DataDir: cfg.DataDir, ConfigFiles: cfg.InputFiles()}
-			}
-			kubeconfig, err := atPlane(kubeconfig, plane)
-			if err != nil {
-				return err
 			}
 			return admin.SaveBackup(ctx, kubeconfig, w, keys)
 		})

@@ -12,6 +12,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 
@@ -25,7 +26,7 @@ func newCerts() *cobra.Command {
 }
 
 func newCertsList() *cobra.Command {
-	flags := &configFlags{}
+	flags, plane := &configFlags{}, ""
 	var output format
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -36,6 +37,12 @@ keys of service account tokens.`,
 		Example: `  kube-hyper-mini certs list
   kube-hyper-mini certs list -o json`,
 		RunE: flags.with(func(cmd *cobra.Command, _ []string, cfg *config.ServerConfiguration) error {
+			if err := checkPlane(plane); err != nil {
+				return err
+			}
+			if plane != "" {
+				cfg = planeConfig(cfg, plane)
+			}
 			list, err := parts.ListCertificates(cfg)
 			if err != nil {
 				return err
@@ -44,6 +51,7 @@ keys of service account tokens.`,
 		}),
 	}
 	flags.addLocation(cmd.Flags())
+	addPlane(cmd.Flags(), &plane)
 	output.add(cmd)
 	return cmd
 }
@@ -101,7 +109,7 @@ kubeconfig in the data directory (POST /kube-hyper-mini/certificates). A rotatio
 that was interrupted by a crash continues at the next start.`
 
 func newCertsRotate() *cobra.Command {
-	flags := &configFlags{}
+	flags, plane := &configFlags{}, ""
 	change := admin.CertificateChange{Overlap: 30 * day}
 	kinds := strings.Join(pki.Kinds(), "|")
 	cmd := &cobra.Command{
@@ -121,7 +129,7 @@ func newCertsRotate() *cobra.Command {
 			if change.Overlap < 0 {
 				return usageError(fmt.Errorf("--overlap %s is negative; 0s has no overlap", change.Overlap))
 			}
-			done, err := changeCertificates(cmd, flags, cfg, change)
+			done, err := changeCertificates(cmd, flags, cfg, plane, change)
 			if err != nil {
 				return err
 			}
@@ -129,6 +137,7 @@ func newCertsRotate() *cobra.Command {
 		}),
 	}
 	flags.addLocation(cmd.Flags())
+	addPlane(cmd.Flags(), &plane)
 	addDuration(cmd.Flags(), &change.Overlap, "overlap", "how long the old one stays trusted")
 	cmd.Flags().BoolVar(&change.Finish, "finish", false, "end the overlap of a rotation now")
 	return cmd
@@ -149,7 +158,7 @@ func printRotated(w io.Writer, kind string, done *admin.CertificatesChanged) err
 }
 
 func newCertsRevokeAdmin() *cobra.Command {
-	flags := &configFlags{}
+	flags, plane := &configFlags{}, ""
 	cmd := &cobra.Command{
 		Use:   "revoke-admin",
 		Short: "Refuse the administrator's certificates and make a new kubeconfig",
@@ -164,8 +173,12 @@ certificates. A backup that was made before does not list the key: run the comma
 after restoring it.`,
 		Example: `  kube-hyper-mini certs revoke-admin`,
 		RunE: flags.with(func(cmd *cobra.Command, _ []string, cfg *config.ServerConfiguration) error {
-			_, err := changeCertificates(cmd, flags, cfg, admin.CertificateChange{RevokeAdmin: true})
+			_, err := changeCertificates(cmd, flags, cfg, plane, admin.CertificateChange{RevokeAdmin: true})
 			if err != nil {
+				return err
+			}
+			if plane != "" {
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "the previous certificates of the administrator of %s are refused\n", plane)
 				return err
 			}
 			others := ""
@@ -178,18 +191,23 @@ after restoring it.`,
 		}),
 	}
 	flags.addLocation(cmd.Flags())
+	addPlane(cmd.Flags(), &plane)
 	return cmd
 }
 
 // changeCertificates applies the change to the running server or, if none runs, to the
 // data directory.
-func changeCertificates(cmd *cobra.Command, flags *configFlags, cfg *config.ServerConfiguration, change admin.CertificateChange) (*admin.CertificatesChanged, error) {
+func changeCertificates(cmd *cobra.Command, flags *configFlags, cfg *config.ServerConfiguration, plane string, change admin.CertificateChange) (*admin.CertificatesChanged, error) {
 	log, err := commandLog(cmd, cfg)
 	if err != nil {
 		return nil, err
 	}
-	done, err := parts.ChangeCertificates(cmd.Context(), cfg, log, change)
-	err = ifRunning(cmd, flags, err, func(kubeconfig []byte) (err error) {
+	var done *admin.CertificatesChanged
+	err = datadir.ErrLocked
+	if plane == "" {
+		done, err = parts.ChangeCertificates(cmd.Context(), cfg, log, change)
+	}
+	err = ifRunning(cmd, flags, plane, err, func(kubeconfig []byte) (err error) {
 		done, err = admin.ChangeCertificates(cmd.Context(), kubeconfig, change)
 		return err
 	})

@@ -254,12 +254,16 @@ func readLocalKubeconfig(cmd *cobra.Command, flags *configFlags) ([]byte, error)
 }
 
 // ifRunning calls use with the kubeconfig of readLocalKubeconfig if err, of the same work on a
-// stopped server, is that a server uses the data directory. Otherwise it returns err.
-func ifRunning(cmd *cobra.Command, flags *configFlags, err error, use func(kubeconfig []byte) error) error {
+// stopped server, is that a server uses the data directory. Otherwise it returns err. plane is
+// the control plane of the server that the kubeconfig is for; empty for the server's own API.
+func ifRunning(cmd *cobra.Command, flags *configFlags, plane string, err error, use func(kubeconfig []byte) error) error {
 	if !errors.Is(err, datadir.ErrLocked) {
 		return err
 	}
 	kubeconfig, err := readLocalKubeconfig(cmd, flags)
+	if err == nil {
+		kubeconfig, err = atPlane(kubeconfig, plane)
+	}
 	if err != nil {
 		return err
 	}

@@ -9,10 +9,12 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
 )
 
 func newDefrag() *cobra.Command {
-	flags := &configFlags{}
+	flags, plane := &configFlags{}, ""
 	cmd := &cobra.Command{
 		Use:   "defrag",
 		Short: "Return free space of the embedded etcd's database to the disk",
@@ -29,8 +31,12 @@ database is free (etcd.embedded.defragment in the configuration).`,
 			if err != nil {
 				return err
 			}
-			done, err := parts.Defragment(cmd.Context(), cfg, log)
-			err = ifRunning(cmd, flags, err, func(kubeconfig []byte) (err error) {
+			var done maintenance.Defragmented
+			err = datadir.ErrLocked
+			if plane == "" {
+				done, err = parts.Defragment(cmd.Context(), cfg, log)
+			}
+			err = ifRunning(cmd, flags, plane, err, func(kubeconfig []byte) (err error) {
 				done, err = admin.Defragment(cmd.Context(), kubeconfig)
 				return err
 			})
@@ -44,5 +50,6 @@ database is free (etcd.embedded.defragment in the configuration).`,
 		}),
 	}
 	flags.addLocation(cmd.Flags())
+	addPlane(cmd.Flags(), &plane)
 	return cmd
 }

@@ -9,6 +9,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
 )
 
@@ -22,7 +23,7 @@ func newEncryption() *cobra.Command {
 }
 
 func newEncryptionRotate() *cobra.Command {
-	flags := &configFlags{}
+	flags, plane := &configFlags{}, ""
 	cmd := &cobra.Command{
 		Use:   "rotate",
 		Short: "Replace the key that encrypts resources in etcd",
@@ -48,13 +49,17 @@ kubeconfig in the data directory; it needs the right to POST to the path
 				return err
 			}
 			report := func(progress encryption.Progress) error { return printRotation(cmd.OutOrStdout(), progress) }
-			err = parts.RotateKey(cmd.Context(), cfg, log, report)
-			return ifRunning(cmd, flags, err, func(kubeconfig []byte) error {
+			err = datadir.ErrLocked
+			if plane == "" {
+				err = parts.RotateKey(cmd.Context(), cfg, log, report)
+			}
+			return ifRunning(cmd, flags, plane, err, func(kubeconfig []byte) error {
 				return admin.RotateKey(cmd.Context(), kubeconfig, report)
 			})
 		}),
 	}
 	flags.addLocation(cmd.Flags())
+	addPlane(cmd.Flags(), &plane)
 	return cmd
 }
 
