@@ -57,6 +57,9 @@ func scan(files fs.FS) (map[string]fileState, error) {
 			return nil
 		}
 		info, err := fs.Stat(files, name) // of what a link points to
+		if errors.Is(err, fs.ErrNotExist) && entry.Type()&fs.ModeSymlink == 0 {
+			return nil // it was removed meanwhile
+		}
 		if err != nil {
 			return err
 		}

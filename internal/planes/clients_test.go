@@ -69,11 +69,13 @@ func (s *store) Delete(o any) error { s.note(deleted, o); return nil }
 
 // Replace implements [cache.ReflectorStore].
 func (s *store) Replace(list []any, _ string) error {
-	s.last = 0 // lists are sorted by name
-	listed := map[string]bool{}
+	newest, listed := uint64(0), map[string]bool{}
 	for _, o := range list {
+		s.last = 0 // lists are sorted by name
 		listed[s.note("=", o)] = true
+		newest = max(newest, s.last)
 	}
+	s.last = newest
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, events := range s.objects {
