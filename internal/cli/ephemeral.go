@@ -29,6 +29,7 @@ func runEphemeral(cmd *cobra.Command, flags *configFlags) error {
 	if err != nil {
 		return err
 	}
+	adoptOrphans(cmd.Context())
 	if flags.dataDir == "" && flags.file == "" {
 		cfg.DataDir = "" // that of the variable has data that is kept
 	}

@@ -41,6 +41,7 @@ func partCommand(cmd *cobra.Command, flags *configFlags, part controlplane.Part)
 		if err != nil {
 			return usageError(source.Locate(err))
 		}
+		adoptOrphans(cmd.Context())
 		err = server.Run(cmd.Context(), nil)
 		if field := new(config.FieldError); errors.As(err, &field) {
 			return usageError(source.Locate(err)) // run alone, a component may need a field that `server` does not

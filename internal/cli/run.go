@@ -85,6 +85,7 @@ func newRun() *cobra.Command {
 			if untilEOF {
 				options.Owner = cmd.InOrStdin()
 			}
+			adoptOrphans(cmd.Context())
 			options.Signals = takeSignals()
 			code, err := testplane.Run(cmd.Context(), options)
 			if field := new(config.FieldError); errors.As(err, &field) {
