@@ -39,7 +39,9 @@ First, each object is created in a dry run of the server. If one cannot come bac
 nothing is created, the list says why, and the exit code is 1; --partial creates the
 rest. Objects that exist are never changed.
 
-After an interruption, repeat the command with the --revision that the error names.
+A run that is interrupted leaves the annotation kube-hyper-mini.io/undelete on the
+object that it was called with. Repeat the command, and it goes on from the same
+moment. The annotation goes when everything has come back.
 
 The command needs a running server, the right to create these objects, and the
 right to read the journal.
@@ -89,7 +91,11 @@ func runUndelete(cmd *cobra.Command, flags *undeleteFlags, args []string) (err e
 }
 
 func printPlan(w io.Writer, plan *undelete.Plan) error {
-	if _, err := fmt.Fprintf(w, "as of revision %d (%s)\n", plan.Revision, plan.Time.Local().Format(time.DateTime)); err != nil {
+	continues := ""
+	if plan.Continues {
+		continues = ", which a run that did not end began with"
+	}
+	if _, err := fmt.Fprintf(w, "as of revision %d (%s)%s\n", plan.Revision, plan.Time.Local().Format(time.DateTime), continues); err != nil {
 		return err
 	}
 	return writeTable(w, func(row func(format string, args ...any)) {
@@ -113,7 +119,7 @@ func undeleteEnded(plan *undelete.Plan, cause error) error {
 	if unknown := plan.Count(undelete.Unknown); unknown > 0 {
 		text += fmt.Sprintf(" (%d of them without an answer: they may exist)", unknown)
 	}
-	return fmt.Errorf("%s; repeat the command with --revision %d: %w", text, plan.Revision, cause)
+	return fmt.Errorf("%s; repeat the command, and it goes on: %w", text, cause)
 }
 
 // undeleteOutcome is nil if everything comes, or came, back.

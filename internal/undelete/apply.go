@@ -27,9 +27,20 @@ const typeTimeout = 30 * time.Second
 // Apply creates the objects of the plan, owners first, and sets the action of each item
 // to the result. If an object cannot be created, its dependents are left out and the
 // others are created. An error means that the server does not answer.
-func (p *Plan) Apply(ctx context.Context) error { return p.eachToCreate(ctx, p.create) }
+//
+// The object that the plan was requested for is created first, with a mark that names the
+// moment. The mark is removed when everything has come back.
+func (p *Plan) Apply(ctx context.Context) error {
+	if err := p.eachToCreate(ctx, p.create); err != nil {
+		return err
+	}
+	if p.Problems() > 0 || p.mark == nil && p.root.Action != Created {
+		return nil
+	}
+	return p.removeMark(ctx)
+}
 
-// create creates an object.
+// create creates an object, or completes one that an interrupted run has created.
 func (p *Plan) create(ctx context.Context, item *Item) error {
 	former, err := p.read(ctx, item)
 	if err != nil {
@@ -45,14 +56,23 @@ func (p *Plan) create(ctx context.Context, item *Item) error {
 	if err != nil {
 		return err
 	}
-	object := prepared(former, p.references(item), !status)
-	created, err := p.client.at(item.mapping, item.Namespace).Create(ctx, object,
-		metav1.CreateOptions{FieldManager: fieldManager})
-	if apierrors.IsAlreadyExists(err) && isServersOwn(item) {
-		created, err = p.adopt(ctx, item, object)
+	client := p.client.at(item.mapping, item.Namespace)
+	var created *unstructured.Unstructured
+	if item.Action == Complete {
+		created, err = client.Get(ctx, item.Name, metav1.GetOptions{})
+		status = status && err == nil && !hasStatusManager(created)
+	} else {
+		object := prepared(former, p.references(item), !status)
+		if item == p.root {
+			setMark(object, &mark{Object: item.String(), Revision: p.Revision})
+		}
+		created, err = client.Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager})
+		if apierrors.IsAlreadyExists(err) && p.isServersOwn(item) {
+			created, err = p.adopt(ctx, item, object)
+		}
 	}
 	if err != nil {
-		if err = refused(ctx, item, err); err != nil {
+		if err = refused(ctx, item, err); err != nil && item.Action == Create {
 			item.becomes(Unknown, "the server did not answer")
 		}
 		return err
@@ -90,9 +110,12 @@ func (p *Plan) complete(ctx context.Context, item *Item, created, former *unstru
 	return nil
 }
 
-// isServersOwn reports whether the server makes the object in each new namespace.
-func isServersOwn(item *Item) bool {
-	return item.groupKind() == serviceAccountKind && item.Name == "default"
+// isServersOwn reports whether the server makes the object in each new namespace, and the
+// plan, or the run that it continues, has created its namespace.
+func (p *Plan) isServersOwn(item *Item) bool {
+	namespace := p.namespaces[item.Namespace]
+	return item.groupKind() == serviceAccountKind && item.Name == "default" && namespace != nil &&
+		(namespace.Action == Created || p.mark != nil)
 }
 
 // adopt gives the service account that the server has made for a new namespace the
@@ -101,9 +124,6 @@ func (p *Plan) adopt(ctx context.Context, item *Item, wanted *unstructured.Unstr
 	client := p.client.at(item.mapping, item.Namespace)
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		live, err := client.Get(ctx, item.Name, metav1.GetOptions{})
-		if err == nil && !isEmptyAccount(live) {
-			err = apierrors.NewAlreadyExists(item.mapping.Resource.GroupResource(), item.Name)
-		}
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,8 +18,7 @@ import (
 // checkItem asks the server whether it would create an object.
 func (p *Plan) checkItem(ctx context.Context, item *Item) error {
 	if unchecked := p.unchecked(item); unchecked != "" {
-		item.Reason = "not checked: " + unchecked + " does not exist yet"
-		return nil
+		return p.mayCreate(ctx, item, unchecked)
 	}
 	former, err := p.read(ctx, item)
 	if err != nil {
@@ -35,7 +35,7 @@ func (p *Plan) checkItem(ctx context.Context, item *Item) error {
 	case err == nil:
 		return nil
 	case apierrors.IsAlreadyExists(err):
-		return p.compare(ctx, item, object)
+		return p.compare(ctx, item, former, object)
 	}
 	return refused(ctx, item, err)
 }
@@ -58,6 +58,47 @@ func (p *Plan) unchecked(item *Item) string {
 		return "its namespace"
 	}
 	return ""
+}
+
+// mayCreate reviews the user's right to create an object with which no dry run is
+// possible yet.
+func (p *Plan) mayCreate(ctx context.Context, item *Item, unchecked string) error {
+	attributes := authorizationv1.ResourceAttributes{Verb: "create", Group: item.gvk().Group, Version: item.gvk().Version,
+		Namespace: item.Namespace}
+	if item.mapping != nil {
+		attributes.Resource = item.mapping.Resource.Resource
+	} else {
+		attributes.Resource = p.newTypes[item.groupKind()].resource
+	}
+	allowed, err := p.allowed(ctx, attributes)
+	switch {
+	case err != nil:
+		return refused(ctx, item, err)
+	case !allowed:
+		item.becomes(Refused, fmt.Sprintf("you may not create %s in namespace %q", attributes.Resource, item.Namespace))
+	default:
+		item.Reason = "not checked: " + unchecked + " does not exist yet"
+	}
+	return nil
+}
+
+// allowed asks the server for a right, once for all objects of a type in a namespace.
+func (p *Plan) allowed(ctx context.Context, attributes authorizationv1.ResourceAttributes) (bool, error) {
+	p.mu.Lock()
+	answer, known := p.rights[attributes]
+	p.mu.Unlock()
+	if known {
+		return answer, nil
+	}
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &attributes}}
+	review, err := p.client.authorization.SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return false, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rights[attributes] = review.Status.Allowed
+	return review.Status.Allowed, nil
 }
 
 // refused sets the action to Refused if the server has refused the object. It returns
@@ -85,7 +126,7 @@ func isUnanswered(err error) bool {
 }
 
 // compare sets the action of an object whose name exists.
-func (p *Plan) compare(ctx context.Context, item *Item, wanted *unstructured.Unstructured) error {
+func (p *Plan) compare(ctx context.Context, item *Item, former, wanted *unstructured.Unstructured) error {
 	live, err := p.client.at(item.mapping, item.Namespace).Get(ctx, item.Name, metav1.GetOptions{})
 	if err != nil {
 		if ctx.Err() != nil {
@@ -103,12 +144,16 @@ func (p *Plan) compare(ctx context.Context, item *Item, wanted *unstructured.Uns
 		item.becomes(Taken, reason+": try again when it is gone")
 	case live.GetUID() == item.UID:
 		item.becomes(Exists, "")
+	case isUnfinished(live, former):
+		item.becomes(Complete, "it exists; its status and field managers were not restored")
 	case item.groupKind() == namespaceKind:
 		item.becomes(Exists, "it is not changed")
 	case same(live, wanted):
 		item.becomes(Exists, "as in the journal")
-	case isServersOwn(item) && isEmptyAccount(live):
-		return nil // create adopts it
+	case p.mark != nil && p.isServersOwn(item) && isEmptyAccount(live):
+		return nil // the server has made it for the namespace that the interrupted run has created
+	case p.mark != nil && !live.GetCreationTimestamp().Time.Before(p.mark.created):
+		item.becomes(Exists, "it was created since the interrupted run began")
 	default:
 		item.becomes(Taken, "another object has its name since "+live.GetCreationTimestamp().Local().Format("2006-01-02 15:04:05"))
 	}

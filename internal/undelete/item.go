@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 )
@@ -35,6 +36,9 @@ const (
 	NoOwner Action = "owner gone"
 	// Unreadable: its value cannot be decrypted or decoded.
 	Unreadable Action = "unreadable"
+	// Complete: an interrupted run has created it; its status and field managers will be
+	// restored.
+	Complete Action = "complete"
 	// Created: it was created.
 	Created Action = "created"
 	// Unknown: the server did not answer the request to create it.
@@ -83,7 +87,7 @@ func (i *Item) becomes(action Action, reason string) { i.Action, i.Reason = acti
 // comesBack reports whether the object exists or will be created.
 func (i *Item) comesBack() bool {
 	switch i.Action {
-	case Create, Exists, Created, Incomplete:
+	case Create, Complete, Exists, Created, Incomplete:
 		return true
 	}
 	return false
@@ -107,9 +111,10 @@ func isEvent(kind schema.GroupKind) bool {
 // Client has the clients of an API server that the package uses.
 type Client struct {
 	// Mapper resolves types as kubectl does, with short names.
-	Mapper    meta.ResettableRESTMapper
-	dynamic   dynamic.Interface
-	discovery discovery.CachedDiscoveryInterface
+	Mapper        meta.ResettableRESTMapper
+	dynamic       dynamic.Interface
+	discovery     discovery.CachedDiscoveryInterface
+	authorization authorizationclient.SelfSubjectAccessReviewsGetter
 }
 
 // NewClient returns a client of the API server. It does not reach it.
@@ -124,11 +129,15 @@ func NewClient(config *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("use the kubeconfig: %w", err)
 	}
+	authorization, err := authorizationclient.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("use the kubeconfig: %w", err)
+	}
 	cached := memory.NewMemCacheClient(discover)
 	deferred := restmapper.NewDeferredDiscoveryRESTMapper(cached)
 	return &Client{
 		Mapper:  restmapper.NewShortcutExpander(deferred, cached, nil).(meta.ResettableRESTMapper),
-		dynamic: objects, discovery: cached,
+		dynamic: objects, discovery: cached, authorization: authorization,
 	}, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,11 +37,15 @@ type Plan struct {
 	Time     time.Time `json:"time"`
 	// Items in the order of their creation.
 	Items []*Item `json:"items"`
+	// Continues: a run that was interrupted had begun this plan.
+	Continues bool `json:"continues,omitempty"`
 	// Warnings for the user.
 	Warnings []string `json:"warnings,omitempty"`
 
 	client  *Client
 	objects *history.Objects
+	root    *Item
+	mark    *mark // of the root, if it exists and a run did not bring everything back
 	orphan  bool
 	// newTypes do not exist: the plan creates them.
 	newTypes   map[schema.GroupKind]*definition
@@ -49,7 +54,8 @@ type Plan struct {
 
 	mu sync.Mutex
 	// uids of owners that exist, by those in the journal; empty for owners that do not.
-	uids map[types.UID]types.UID
+	uids   map[types.UID]types.UID
+	rights map[authorizationv1.ResourceAttributes]bool
 }
 
 // NewPlan collects the objects and asks the server whether it would take them. It
@@ -62,6 +68,14 @@ func NewPlan(ctx context.Context, client *Client, from *history.Journal, request
 	if isEvent(request.Object.GroupKind()) {
 		return nil, errors.New("events are not brought back: they are records of the past; read them with kube-hyper-mini history show")
 	}
+	mark, err := client.readMark(ctx, request.Object)
+	if err != nil {
+		return nil, err
+	}
+	continues := mark != nil && request.Target == (journal.Target{})
+	if continues {
+		request.Target.Revision = mark.Revision
+	}
 	moment, err := momentOf(ctx, from, request)
 	if err != nil {
 		return nil, err
@@ -71,9 +85,9 @@ func NewPlan(ctx context.Context, client *Client, from *history.Journal, request
 		return nil, err
 	}
 	p := &Plan{
-		Revision: moment.Revision, Time: moment.Time, client: client, objects: objects, orphan: request.Orphan,
-		newTypes: map[schema.GroupKind]*definition{}, byUID: map[types.UID]*Item{}, namespaces: map[string]*Item{},
-		uids: map[types.UID]types.UID{},
+		Revision: moment.Revision, Time: moment.Time, Continues: continues,
+		client: client, objects: objects, mark: mark, orphan: request.Orphan,
+		newTypes: map[schema.GroupKind]*definition{}, byUID: map[types.UID]*Item{}, namespaces: map[string]*Item{}, uids: map[types.UID]types.UID{}, rights: map[authorizationv1.ResourceAttributes]bool{},
 	}
 	if err := p.collect(ctx, request.Object); err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -104,6 +118,7 @@ func (p *Plan) collect(ctx context.Context, object history.Object) error {
 	if root == nil {
 		return p.missing(object, c)
 	}
+	p.root = root
 	var defined *definition
 	switch root.groupKind() {
 	case definitionKind:
@@ -190,7 +205,7 @@ func (p *Plan) check(ctx context.Context) error {
 // owners, namespace or definition do not come back.
 func (p *Plan) eachToCreate(ctx context.Context, work func(context.Context, *Item) error) error {
 	return p.each(ctx, func(ctx context.Context, item *Item) error {
-		if item.Action != Create {
+		if item.Action != Create && item.Action != Complete {
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -243,4 +258,4 @@ func (p *Plan) Count(actions ...Action) int {
 
 // Problems returns the number of objects that did not come back completely; before
 // Apply, the number of those that cannot.
-func (p *Plan) Problems() int { return len(p.Items) - p.Count(Create, Exists, Created) }
+func (p *Plan) Problems() int { return len(p.Items) - p.Count(Create, Complete, Exists, Created) }
