@@ -92,8 +92,9 @@ type builder struct {
 	trusted   *trustedRequests // set with the aggregator
 	bootstrap bootstrapToken
 	discovery *crds.Discovery
-	openAPI   *lazyOpenAPI // set with the aggregator
-	rbac      bool         // whether RBAC is an authorizer
+	openAPI   *lazyOpenAPI        // set with the aggregator
+	groups    *apiservices.Groups // set with the aggregator
+	rbac      bool                // whether RBAC is an authorizer
 }
 
 // New builds the chain. [Server.Run] serves it. ctx stops the goroutines that the options
@@ -209,7 +210,7 @@ func (b *builder) newAggregator(c *configs, delegate genericapiserver.Delegation
 	if err := kube.CheckOpenAPITaken(aggregator); err != nil {
 		return nil, openAPI, err
 	}
-	apiservices.ServeGroups(extensions, aggregator)
+	b.groups = apiservices.NewGroups(extensions, aggregator)
 	if !c.extensions.GenericConfig.MergedResourceConfig.ResourceEnabled(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")) {
 		return aggregator, openAPI, nil
 	}

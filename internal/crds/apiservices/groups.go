@@ -3,6 +3,7 @@ package apiservices
 import (
 	"fmt"
 	"net/http"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -20,17 +21,17 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
-// groups answers the discovery of groups with the APIServices of the aggregator and
+// Groups answers the discovery of groups with the APIServices of the aggregator and
 // those of CRDs. The handlers of the aggregator have the former only. It is safe for
-// concurrent use.
-type groups struct {
+// concurrent use; a nil Groups answers nothing.
+type Groups struct {
 	source Source
 	known  listers.APIServiceLister
 }
 
-// ServeGroups serves /apis of the aggregator.
-func ServeGroups(source Source, aggregator *aggregatorapiserver.APIAggregator) {
-	g := &groups{source: source, known: aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Lister()}
+// NewGroups serves /apis of the aggregator.
+func NewGroups(source Source, aggregator *aggregatorapiserver.APIAggregator) *Groups {
+	g := &Groups{source: source, known: aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Lister()}
 	server := aggregator.GenericAPIServer
 	mux := server.Handler.NonGoRestfulMux
 	mux.Unregister("/apis")
@@ -39,10 +40,11 @@ func ServeGroups(source Source, aggregator *aggregatorapiserver.APIAggregator) {
 	mux.Handle("/apis", aggregated.WrapAggregatedDiscoveryToHandler(list, server.AggregatedDiscoveryGroupManager,
 		server.PeerAggregatedDiscoveryManager))
 	mux.UnlistedHandle("/apis/", list)
+	return g
 }
 
 // list answers /apis.
-func (g *groups) list(w http.ResponseWriter, r *http.Request) {
+func (g *Groups) list(w http.ResponseWriter, r *http.Request) {
 	all, err := g.services(g.source.Versions())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -58,8 +60,49 @@ func (g *groups) list(w http.ResponseWriter, r *http.Request) {
 	write(w, r, answer)
 }
 
+// Answer answers /apis/GROUP if both CRDs and other APIServices have versions of
+// the group, and reports whether it did.
+func (g *Groups) Answer(w http.ResponseWriter, r *http.Request) bool {
+	path, ok := strings.CutPrefix(r.URL.Path, "/apis/")
+	name := strings.TrimSuffix(path, "/")
+	if g == nil || !ok || name == "" || strings.Contains(name, "/") {
+		return false
+	}
+	services := g.shared(name)
+	if services == nil {
+		return false
+	}
+	answer := kube.DiscoveryGroup(services)
+	write(w, r, &answer)
+	return true
+}
+
+// shared returns the APIServices of a group that has versions of CRDs and
+// others; otherwise nil.
+func (g *Groups) shared(name string) []*v1.APIService {
+	all, err := g.services(g.source.VersionsOf(name))
+	if err != nil {
+		return nil
+	}
+	var services []*v1.APIService
+	managed := 0
+	for _, service := range all {
+		if service.Spec.Group != name {
+			continue
+		}
+		services = append(services, service)
+		if service.UID == "" { // of kube.CRDAPIService
+			managed++
+		}
+	}
+	if managed == 0 || managed == len(services) {
+		return nil
+	}
+	return helper.SortedByGroupAndVersion(services)[0]
+}
+
 // services returns the APIServices of the aggregator and those of the versions of CRDs.
-func (g *groups) services(versions []schema.GroupVersion) ([]*v1.APIService, error) {
+func (g *Groups) services(versions []schema.GroupVersion) ([]*v1.APIService, error) {
 	all, err := g.known.List(labels.Everything())
 	if err != nil {
 		return nil, fmt.Errorf("list APIServices: %w", err)
