@@ -99,11 +99,8 @@ encrypted to backup.encryptTo unless a flag says otherwise.`,
 			if err != nil {
 				return err
 			}
-			if err := checkPlane(plane); err != nil {
+			if cfg, err = planeConfig(cfg, plane); err != nil {
 				return err
-			}
-			if plane != "" {
-				cfg = planeConfig(cfg, plane)
 			}
 			options := backup.Options{Reason: backup.ReasonManual, WithoutKeys: noKeys}
 			file := filepath.Join(cfg.Backup.Dir, backup.FileName(options.Reason, to, time.Now()))
@@ -124,12 +121,16 @@ encrypted to backup.encryptTo unless a flag says otherwise.`,
 	return cmd
 }
 
-// planeConfig returns the configuration of a control plane of the server.
-func planeConfig(cfg *config.ServerConfiguration, plane string) *config.ServerConfiguration {
+// planeConfig returns the configuration of a control plane of the server; that of the server
+// without a name.
+func planeConfig(cfg *config.ServerConfiguration, plane string) (*config.ServerConfiguration, error) {
+	if err := checkPlane(plane); err != nil || plane == "" {
+		return cfg, err
+	}
 	copied := *cfg
 	copied.DataDir = planes.Dir(cfg.DataDir, plane)
 	copied.Backup.Dir = planes.BackupDir(cfg, plane)
-	return &copied
+	return &copied, nil
 }
 
 // saveBackup writes the backup to the file, or to standard output for "-", and
@@ -182,11 +183,9 @@ func backupFrom(cmd *cobra.Command, flags *configFlags, cfg *config.ServerConfig
 		return nil, err
 	}
 	return func(ctx context.Context, w io.Writer) error {
-		err := datadir.ErrLocked
-		if plane == "" {
-			err = parts.SaveBackup(ctx, cfg, log, w, options)
-		}
-		return ifRunning(cmd, flags, plane, err, func(kubeconfig []byte) error {
+		return onServer(cmd, flags, plane, func() error {
+			return parts.SaveBackup(ctx, cfg, log, w, options)
+		}, func(kubeconfig []byte) error {
 			var keys *backup.Source
 			if !options.WithoutKeys {
 				keys = &backup.Source{DataDir: cfg.DataDir, ConfigFiles: cfg.InputFiles()}

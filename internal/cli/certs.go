@@ -12,7 +12,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 
@@ -37,11 +36,9 @@ keys of service account tokens.`,
 		Example: `  kube-hyper-mini certs list
   kube-hyper-mini certs list -o json`,
 		RunE: flags.with(func(cmd *cobra.Command, _ []string, cfg *config.ServerConfiguration) error {
-			if err := checkPlane(plane); err != nil {
+			cfg, err := planeConfig(cfg, plane)
+			if err != nil {
 				return err
-			}
-			if plane != "" {
-				cfg = planeConfig(cfg, plane)
 			}
 			list, err := parts.ListCertificates(cfg)
 			if err != nil {
@@ -203,11 +200,10 @@ func changeCertificates(cmd *cobra.Command, flags *configFlags, cfg *config.Serv
 		return nil, err
 	}
 	var done *admin.CertificatesChanged
-	err = datadir.ErrLocked
-	if plane == "" {
+	err = onServer(cmd, flags, plane, func() (err error) {
 		done, err = parts.ChangeCertificates(cmd.Context(), cfg, log, change)
-	}
-	err = ifRunning(cmd, flags, plane, err, func(kubeconfig []byte) (err error) {
+		return err
+	}, func(kubeconfig []byte) (err error) {
 		done, err = admin.ChangeCertificates(cmd.Context(), kubeconfig, change)
 		return err
 	})

@@ -253,12 +253,14 @@ func readLocalKubeconfig(cmd *cobra.Command, flags *configFlags) ([]byte, error)
 	return kubeconfig.ForThisMachine(data)
 }
 
-// ifRunning calls use with the kubeconfig of readLocalKubeconfig if err, of the same work on a
-// stopped server, is that a server uses the data directory. Otherwise it returns err. plane is
-// the control plane of the server that the kubeconfig is for; empty for the server's own API.
-func ifRunning(cmd *cobra.Command, flags *configFlags, plane string, err error, use func(kubeconfig []byte) error) error {
-	if !errors.Is(err, datadir.ErrLocked) {
-		return err
+// onServer does work on the stopped server of the data directory or, if a server uses that,
+// through its API, with the kubeconfig of readLocalKubeconfig. A control plane of the server is
+// reached through the API only; plane is its name, or empty for the server's own API.
+func onServer(cmd *cobra.Command, flags *configFlags, plane string, stopped func() error, running func(kubeconfig []byte) error) error {
+	if plane == "" {
+		if err := stopped(); !errors.Is(err, datadir.ErrLocked) {
+			return err
+		}
 	}
 	kubeconfig, err := readLocalKubeconfig(cmd, flags)
 	if err == nil {
@@ -267,5 +269,5 @@ func ifRunning(cmd *cobra.Command, flags *configFlags, plane string, err error, 
 	if err != nil {
 		return err
 	}
-	return use(kubeconfig)
+	return running(kubeconfig)
 }

@@ -9,7 +9,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
 )
 
@@ -32,11 +31,10 @@ database is free (etcd.embedded.defragment in the configuration).`,
 				return err
 			}
 			var done maintenance.Defragmented
-			err = datadir.ErrLocked
-			if plane == "" {
+			err = onServer(cmd, flags, plane, func() (err error) {
 				done, err = parts.Defragment(cmd.Context(), cfg, log)
-			}
-			err = ifRunning(cmd, flags, plane, err, func(kubeconfig []byte) (err error) {
+				return err
+			}, func(kubeconfig []byte) (err error) {
 				done, err = admin.Defragment(cmd.Context(), kubeconfig)
 				return err
 			})

@@ -9,7 +9,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
 )
 
@@ -49,11 +48,9 @@ kubeconfig in the data directory; it needs the right to POST to the path
 				return err
 			}
 			report := func(progress encryption.Progress) error { return printRotation(cmd.OutOrStdout(), progress) }
-			err = datadir.ErrLocked
-			if plane == "" {
-				err = parts.RotateKey(cmd.Context(), cfg, log, report)
-			}
-			return ifRunning(cmd, flags, plane, err, func(kubeconfig []byte) error {
+			return onServer(cmd, flags, plane, func() error {
+				return parts.RotateKey(cmd.Context(), cfg, log, report)
+			}, func(kubeconfig []byte) error {
 				return admin.RotateKey(cmd.Context(), kubeconfig, report)
 			})
 		}),
