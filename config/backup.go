@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -48,14 +49,25 @@ func (s *Switch) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// CheckSchedule returns what is wrong with the cron expression of a schedule, which may be empty.
+// The error goes on from the expression: "is not ...".
+func CheckSchedule(text string) error {
+	if text == "" {
+		return nil
+	}
+	schedule, err := cron.ParseStandard(text)
+	switch {
+	case err != nil:
+		return fmt.Errorf("is not a cron expression (%w); write five fields, as \"0 3 * * *\" for three in the morning, or \"@every 6h\"", err)
+	case schedule.Next(time.Now()).IsZero():
+		return errors.New("never fires: there is no such date; write a date that exists")
+	}
+	return nil
+}
+
 func (b *Backup) validate(fail func(path, format string, args ...any)) {
-	if b.Schedule != "" {
-		switch schedule, err := cron.ParseStandard(b.Schedule); {
-		case err == nil && schedule.Next(time.Now()).IsZero():
-			fail("backup.schedule", "%q never fires: there is no such date; write a date that exists", b.Schedule)
-		case err != nil:
-			fail("backup.schedule", "%q is not a cron expression (%v); write five fields, as \"0 3 * * *\" for three in the morning, or \"@every 6h\"", b.Schedule, err)
-		}
+	if err := CheckSchedule(b.Schedule); err != nil {
+		fail("backup.schedule", "%q %v", b.Schedule, err)
 	}
 	if b.Keep < 1 {
 		fail("backup.keep", "%d would keep none; at least 1", b.Keep)

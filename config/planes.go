@@ -53,7 +53,7 @@ func (c *ServerConfiguration) validatePlanes(fail func(path, format string, args
 	if planes.RequestsInFlight < 1 {
 		fail("planes.requestsInFlight", "%d is out of range; at least 1", planes.RequestsInFlight)
 	}
-	if planes.QuotaBackend.Value() < minQuota {
+	if planes.QuotaBackend.Value() < MinQuota {
 		fail("planes.quotaBackend", "%s is too small; at least 64Mi", planes.QuotaBackend.String())
 	}
 	if planes.Journal != "" {

@@ -15,8 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// minQuota is the room for the API server's own objects and a compaction.
-const minQuota = 64 << 20
+// MinQuota is the smallest quota of a database, in bytes: the room for the API server's own
+// objects and a compaction.
+const MinQuota = 64 << 20
 
 // Validate checks the values and the files that they name. It returns joined
 // FieldErrors, or nil.
@@ -140,7 +141,7 @@ func isHost(host string) bool {
 }
 
 func (c *ServerConfiguration) validateEtcd(fail func(path, format string, args ...any)) {
-	if quota := c.Etcd.Embedded.QuotaBackend; quota.Value() < minQuota {
+	if quota := c.Etcd.Embedded.QuotaBackend; quota.Value() < MinQuota {
 		fail("etcd.embedded.quotaBackend", "%s is too small; at least 64Mi, 8Gi is the default", quota.String())
 	}
 	c.Etcd.Embedded.Defragment.validate(fail)

@@ -1,7 +1,6 @@
 package planes
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/robfig/cron/v3"
 
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 )
@@ -28,14 +28,23 @@ func (p *plane) nextBackup(of Backup) time.Time {
 	if err != nil { // there is none
 		return time.Time{}
 	}
-	closed, err := os.Stat(filepath.Join(p.dir(), "etcd")) // its entries change when it starts and stops
+	closed, err := p.closed()
 	if err != nil {
 		return time.Time{} // it has no data yet
 	}
-	if _, last, err := backup.Latest(BackupDir(p.manager.config.Host, p.name), backup.ReasonScheduled); err == nil && !last.Before(closed.ModTime().Truncate(time.Second)) {
+	if _, last, err := backup.Latest(BackupDir(p.manager.config.Host, p.name), backup.ReasonScheduled); err == nil && !last.Before(closed.Truncate(time.Second)) {
 		return time.Time{}
 	}
-	return schedule.Next(closed.ModTime())
+	return schedule.Next(closed)
+}
+
+// closed returns when the server of a control plane that sleeps has stopped, from the directory.
+func (p *plane) closed() (time.Time, error) {
+	info, err := os.Stat(filepath.Join(p.dir(), "etcd")) // its entries change when it starts and stops
+	if err != nil {
+		return time.Time{}, err
+	}
+	return info.ModTime(), nil
 }
 
 // backupAsleep makes the scheduled backup of a control plane that sleeps.
@@ -51,13 +60,13 @@ func (p *plane) backupAsleep(ctx context.Context) {
 		p.mu.Unlock()
 		return
 	}
-	spec := p.spec
 	release := p.holdLocked()
+	cfg := configuration(p.manager.config.Host, p.name, p.journal, p.spec)
 	p.mu.Unlock()
 	defer release()
-	err := p.save(ctx, backup.ReasonScheduled)
+	err := p.save(ctx, cfg, backup.ReasonScheduled)
 	if err == nil {
-		_, err = backup.Prune(BackupDir(p.manager.config.Host, p.name), backup.ReasonScheduled, cmp.Or(spec.Backup.Keep, 7), time.Time{})
+		_, err = backup.Prune(cfg.Backup.Dir, backup.ReasonScheduled, cfg.Backup.Keep, time.Time{})
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,17 +77,16 @@ func (p *plane) backupAsleep(ctx context.Context) {
 	}
 }
 
-// save makes a backup of the control plane, which the caller holds.
-func (p *plane) save(ctx context.Context, reason string) error {
-	host := p.manager.config.Host
-	cfg := configuration(host, p.name, p.journal, p.currentSpec())
+// save makes a backup of the control plane, which has the configuration and which the caller
+// holds.
+func (p *plane) save(ctx context.Context, cfg *config.ServerConfiguration, reason string) error {
 	if err := cfg.Complete(); err != nil {
 		return err
 	}
 	produce := func(ctx context.Context, w io.Writer) error {
 		return parts.SaveBackup(ctx, cfg, warningsOf(p.manager.config.Log, p.name), w, backup.Options{Reason: reason})
 	}
-	_, err := backup.SaveDated(ctx, cfg.Backup.Dir, reason, backup.Encryption{Recipients: host.Backup.EncryptTo}, produce)
+	_, err := backup.SaveDated(ctx, cfg.Backup.Dir, reason, backup.Encryption{Recipients: cfg.Backup.EncryptTo}, produce)
 	return err
 }
 
@@ -87,7 +95,7 @@ func (p *plane) archive(ctx context.Context) error {
 	if _, err := os.Stat(p.dir()); errors.Is(err, fs.ErrNotExist) {
 		return nil // it has no data, or was archived before
 	}
-	if err := p.save(ctx, backup.ReasonArchive); err != nil {
+	if err := p.save(ctx, configuration(p.manager.config.Host, p.name, p.journal, p.currentSpec()), backup.ReasonArchive); err != nil {
 		return fmt.Errorf("archive the control plane: %w; to delete it without a backup, set spec.deletion to Delete", err)
 	}
 	return nil

@@ -142,11 +142,15 @@ func (p *plane) used() time.Time {
 func (p *plane) idleSince() (time.Time, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	used := p.lastUsed
-	if p.started.After(used) {
-		used = p.started
+	return p.lastBusy(), p.state == awake && p.requests == 0
+}
+
+// lastBusy returns the time of the last request or start. p.mu is held.
+func (p *plane) lastBusy() time.Time {
+	if p.started.After(p.lastUsed) {
+		return p.started
 	}
-	return used, p.state == awake && p.requests == 0
+	return p.lastUsed
 }
 
 // dueBackup returns when the backup of a control plane that sleeps is due; zero for never.
@@ -169,7 +173,7 @@ func (p *plane) currentSpec() Spec {
 func (p *plane) sleep(ctx context.Context, after time.Duration) bool {
 	p.mu.Lock()
 	used := p.lastUsed
-	if p.settling || p.state != awake || p.requests > 0 || time.Since(used) < after || time.Since(p.started) < after {
+	if p.settling || p.state != awake || p.requests > 0 || time.Since(p.lastBusy()) < after {
 		p.mu.Unlock()
 		return false
 	}

@@ -3,7 +3,6 @@ package planes
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -77,8 +76,8 @@ func (p *plane) hasSleptLong() bool {
 	}
 	if p.stopped.IsZero() { // since the host has started
 		p.stopped = time.Now()
-		if info, err := os.Stat(filepath.Join(p.dir(), "etcd")); err == nil { // its entries change when it starts and stops
-			p.stopped = info.ModTime()
+		if closed, err := p.closed(); err == nil {
+			p.stopped = closed
 		}
 	}
 	return time.Since(p.stopped) >= maxSleep

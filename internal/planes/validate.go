@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/robfig/cron/v3"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -14,9 +13,6 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
-
-// leastQuota is the least size of a database, as that of etcd.embedded.quotaBackend.
-const leastQuota = 64 << 20
 
 // validate returns what is wrong with an object. old is nil at a creation.
 func validate(host *config.ServerConfiguration, o, old *object) field.ErrorList {
@@ -80,7 +76,7 @@ func (q Quota) validate(path *field.Path) (errs field.ErrorList) {
 	}
 	if bytes, err := resource.ParseQuantity(q.Bytes); err != nil {
 		errs = append(errs, field.Invalid(path.Child("bytes"), q.Bytes, "is not a quantity: write it as 200Mi"))
-	} else if bytes.Value() < leastQuota {
+	} else if bytes.Value() < config.MinQuota {
 		errs = append(errs, field.Invalid(path.Child("bytes"), q.Bytes, "at least 64Mi"))
 	}
 	return errs
@@ -136,15 +132,8 @@ func (b Backup) validate(path *field.Path) (errs field.ErrorList) {
 	if b.Keep < 0 {
 		errs = append(errs, field.Invalid(path.Child("keep"), b.Keep, "at least 1, or 0 for the default"))
 	}
-	if b.Schedule == "" {
-		return errs
-	}
-	schedule, err := cron.ParseStandard(b.Schedule)
-	switch {
-	case err != nil:
-		errs = append(errs, field.Invalid(path.Child("schedule"), b.Schedule, "is not a cron expression: write five fields, as \"0 3 * * *\", or \"@every 6h\""))
-	case schedule.Next(time.Now()).IsZero():
-		errs = append(errs, field.Invalid(path.Child("schedule"), b.Schedule, "never fires: there is no such date"))
+	if err := config.CheckSchedule(b.Schedule); err != nil {
+		errs = append(errs, field.Invalid(path.Child("schedule"), b.Schedule, err.Error()))
 	}
 	return errs
 }
