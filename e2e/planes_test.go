@@ -42,13 +42,10 @@ func TestPlanesSurviveAKill(t *testing.T) {
 	for _, name := range names {
 		s.Kubectl(fmt.Sprintf("{apiVersion: planes.kube-hyper-mini.io/v1alpha1, kind: ControlPlane, metadata: {name: %s}}", name), "apply", "-f", "-")
 	}
-	in := func(name string, args ...string) []string {
-		return append([]string{"--server", s.RESTConfig().Host + "/clusters/" + name}, args...)
-	}
 	for round := range 3 {
 		for _, name := range names {
 			harness.Eventually(t, "the control plane is known", func() error {
-				_, err := s.TryKubectl("", in(name, "create", "namespace", fmt.Sprintf("round-%d", round))...)
+				_, err := s.TryKubectl("", s.InPlane(name, "create", "namespace", fmt.Sprintf("round-%d", round))...)
 				return err
 			})
 		}
@@ -58,7 +55,7 @@ func TestPlanesSurviveAKill(t *testing.T) {
 		s.Kill()
 		s = harness.StartIn(t, dir, arguments...)
 		for _, name := range names {
-			harness.Contains(t, s.Kubectl("", in(name, "get", "namespace", fmt.Sprintf("round-%d", round))...), "Active")
+			harness.Contains(t, s.Kubectl("", s.InPlane(name, "get", "namespace", fmt.Sprintf("round-%d", round))...), "Active")
 		}
 		harness.Eventually(t, "the deleted control plane is gone", func() error {
 			for _, entry := range []string{gone, ".removed-" + gone} {

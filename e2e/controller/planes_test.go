@@ -24,13 +24,10 @@ func TestControllerOfManyPlanes(t *testing.T) {
 	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig)
 	launch(t, cmd)
-	in := func(name string, args ...string) []string {
-		return append([]string{"--server", s.RESTConfig().Host + "/clusters/" + name}, args...)
-	}
 	greeted := func(name string) {
 		t.Helper()
 		harness.Eventually(t, "the control plane "+name+" has its config map", func() error {
-			text, err := s.TryKubectl("", in(name, "get", "configmap", "greeting", "-o", "jsonpath={.data.text}")...)
+			text, err := s.TryKubectl("", s.InPlane(name, "get", "configmap", "greeting", "-o", "jsonpath={.data.text}")...)
 			if err == nil && text != "hello, "+name {
 				err = fmt.Errorf("its text is %q", text)
 			}
@@ -47,6 +44,6 @@ func TestControllerOfManyPlanes(t *testing.T) {
 	for _, name := range names {
 		s.Await("jsonpath={.status.phase}=Asleep", "controlplane", name)
 	}
-	s.Kubectl("", in("b", "delete", "configmap", "greeting")...)
+	s.Kubectl("", s.InPlane("b", "delete", "configmap", "greeting")...)
 	greeted("b")
 }

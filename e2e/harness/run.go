@@ -23,6 +23,11 @@ func (s *Server) Kubectl(stdin string, args ...string) string {
 	return out
 }
 
+// InPlane returns the arguments of kubectl for a control plane of the server.
+func (s *Server) InPlane(name string, args ...string) []string {
+	return append([]string{"--server", s.RESTConfig().Host + "/clusters/" + name}, args...)
+}
+
 // TryKubectl runs kubectl and returns what it printed, errors included.
 func (s *Server) TryKubectl(stdin string, args ...string) (string, error) {
 	s.t.Helper()

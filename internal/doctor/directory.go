@@ -224,9 +224,8 @@ func (d *directory) database(ctx context.Context) {
 // integrity reports missing and damaged data.
 func (d *directory) integrity(ctx context.Context, add func(Finding), dir string) error {
 	if datadir.SwapInterrupted(d.config.DataDir) {
-		add(Finding{Severity: Risk, Object: d.config.DataDir, Problem: "a restore was interrupted while it replaced " +
-			"the content", Remedy: "start the server, or restore again: either completes the interrupted restore " +
-			"first"})
+		add(Finding{Severity: Risk, Object: d.config.DataDir, Problem: "a restore was interrupted while it replaced the content",
+			Remedy: "start the server, or restore again: either completes the interrupted restore first"})
 		return errors.New("a restore is not complete")
 	}
 	stamp, err := datadir.ReadStamp(d.config.DataDir)
@@ -238,8 +237,8 @@ func (d *directory) integrity(ctx context.Context, add func(Finding), dir string
 	}
 	restore := "restore a backup: " + program + " backup restore FILE; " + program + " backup list shows what there is"
 	if !etcd.Exists(dir) {
-		add(Finding{Severity: Failure, Object: dir, Problem: "the directory was used before, but its database is " +
-			"missing", Remedy: "move the data back, or " + restore})
+		add(Finding{Severity: Failure, Object: dir, Problem: "the directory was used before, but its database is missing",
+			Remedy: "move the data back, or " + restore})
 		return nil
 	}
 	if err := etcd.Verify(ctx, dir); err != nil {

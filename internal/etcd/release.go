@@ -32,8 +32,7 @@ func (r *Releases) Check(ctx context.Context, current datadir.Stamp) error {
 	}
 	if found.NewerThan(current) {
 		return fmt.Errorf("the objects in the external etcd were written by kube-hyper-mini %s; this is %s, which "+
-			"cannot read them: run the newer release, or restore a backup of that etcd from before the "+
-			"upgrade", found, current)
+			"cannot read them: run the newer release, or restore a backup of that etcd from before the upgrade", found, current)
 	}
 	if err := current.CheckSkip(*found); err != nil {
 		return fmt.Errorf("the objects in the external etcd were written by kube-hyper-mini %s: %w", found, err)

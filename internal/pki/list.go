@@ -43,10 +43,10 @@ const (
 // uses are the uses of the certificates; for an authority, those of the certificates that
 // it signs.
 var uses = map[string]string{
-	ServerCA: "server certificates", ClientCA: "client certificates", FrontProxyCA: "certificates of the front " +
-		"proxy", EtcdCA: "certificates of etcd and its clients",
-	APIServer: "serves the API", Admin: "admin.kubeconfig", Controller: "controllers that run " +
-		"alone", FrontProxy: "calls of aggregated API servers",
+	ServerCA: "server certificates", ClientCA: "client certificates",
+	FrontProxyCA: "certificates of the front proxy", EtcdCA: "certificates of etcd and its clients",
+	APIServer: "serves the API", Admin: "admin.kubeconfig",
+	Controller: "controllers that run alone", FrontProxy: "calls of aggregated API servers",
 	EtcdServer: "serves etcd", EtcdClient: "clients of etcd",
 }
 

@@ -57,8 +57,8 @@ func newTwins(t *testing.T) *twins {
 	return w
 }
 
-// get returns the body of the answer to a request of the host's administrator.
-func (h *testHost) get(t *testing.T, path string) string {
+// get returns the status and the body of the answer to a request of the host's administrator.
+func (h *testHost) get(t *testing.T, path string) (status int, body string) {
 	t.Helper()
 	client, err := rest.HTTPClientFor(h.config)
 	if err != nil {
@@ -73,11 +73,11 @@ func (h *testHost) get(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
+	data, err := io.ReadAll(answer.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(body)
+	return answer.StatusCode, string(data)
 }
 
 // TestTwins: what one of two control planes with the same names has is not seen in the other one
@@ -101,7 +101,7 @@ func TestTwins(t *testing.T) {
 			prefix + other + "/apis/example.com/" + own.Version + "/widgets":                           false,
 			"/apis/example.com/" + own.Version + "/widgets":                                            false,
 		} {
-			body := w.get(t, path)
+			_, body := w.get(t, path)
 			if strings.Contains(body, `"owner":"`+other+`"`) {
 				t.Errorf("%s has an object of %s: %s", path, other, body)
 			}
@@ -110,11 +110,11 @@ func TestTwins(t *testing.T) {
 			}
 		}
 		for _, path := range []string{"/apis", "/apis/example.com", "/openapi/v2", "/openapi/v3", "/openapi/v3/apis/example.com/" + own.Version} {
-			body := w.get(t, prefix+name+path)
+			_, body := w.get(t, prefix+name+path)
 			if strings.Contains(body, "example.com/"+theirs.Version) || !strings.Contains(body, "example.com") {
 				t.Errorf("%s of %s does not have its version only", path, name)
 			}
-			if body := w.get(t, path); strings.Contains(body, "example.com/"+own.Version) && !strings.Contains(body, `"status":"Failure"`) {
+			if _, body := w.get(t, path); strings.Contains(body, "example.com/"+own.Version) && !strings.Contains(body, `"status":"Failure"`) {
 				t.Errorf("%s of the host has the type of %s", path, name)
 			}
 		}

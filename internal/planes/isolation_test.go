@@ -189,10 +189,6 @@ func TestAdministrators(t *testing.T) {
 func TestPaths(t *testing.T) {
 	h := newHost(t)
 	h.create(t, "acme", nil)
-	client, err := rest.HTTPClientFor(h.config)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for path, want := range map[string]int{
 		"/clusters/acme":                                   http.StatusOK,
 		"/clusters/acme/api/v1/namespaces":                 http.StatusOK,
@@ -209,19 +205,8 @@ func TestPaths(t *testing.T) {
 		"/clusters/acme/clusters/acme/api":                 http.StatusNotFound,
 		"/clusters/acme/api/v1/namespaces/kube-system%2Fx": http.StatusNotFound,
 	} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.config.Host+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := answer.Body.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if answer.StatusCode != want {
-			t.Errorf("%s: %s, want %d", path, answer.Status, want)
+		if status, _ := h.get(t, path); status != want {
+			t.Errorf("%s: %d, want %d", path, status, want)
 		}
 	}
 }

@@ -363,8 +363,8 @@ func (k *Keeper) defragment(ctx context.Context, cause string) (Defragmented, er
 	k.metrics.defragmentSeconds.Set(d.Seconds)
 	d.After, _, _ = k.config.Database.Sizes()
 	k.metrics.defragmentations.WithLabelValues(cause, "success").Inc()
-	k.config.Log.Info("database defragmented", "before", datadir.Size(d.Before), "after", datadir.Size(d.After), "took",
-		took.Round(time.Millisecond).String(), "cause", cause)
+	k.config.Log.Info("database defragmented", "before", datadir.Size(d.Before), "after", datadir.Size(d.After),
+		"took", took.Round(time.Millisecond).String(), "cause", cause)
 	k.event(corev1.EventTypeNormal, "DatabaseDefragmented", "Defragmented the database from %s to %s in %s",
 		datadir.Size(d.Before), datadir.Size(d.After), took.Round(time.Millisecond))
 	return d, nil

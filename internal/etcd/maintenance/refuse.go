@@ -72,8 +72,8 @@ func (k *Keeper) endRefusal(ctx context.Context, s usage) {
 		k.accept(ctx, after)
 	default:
 		k.setRefusal(quotaRefusal(after))
-		k.config.Log.Error("the database is still full after compaction and defragmentation", "size",
-			datadir.Size(after.size), "quota", datadir.Size(after.quota), "remedy", remedy)
+		k.config.Log.Error("the database is still full after compaction and defragmentation",
+			"size", datadir.Size(after.size), "quota", datadir.Size(after.quota), "remedy", remedy)
 	}
 }
 
@@ -111,11 +111,10 @@ func (k *Keeper) accept(ctx context.Context, s usage) {
 		return
 	}
 	k.setRefusal("")
-	k.config.Log.Info("writes are accepted again", "size", datadir.Size(s.size), "quota", datadir.Size(s.quota), "disk",
-		datadir.Size(s.free))
+	k.config.Log.Info("writes are accepted again", "size", datadir.Size(s.size), "quota", datadir.Size(s.quota),
+		"disk", datadir.Size(s.free))
 	k.event(corev1.EventTypeNormal, "DatabaseWritable", "Writes were refused and are accepted again: the database "+
-		"takes %s of its quota of %s, its disk has %s "+
-		"free", datadir.Size(s.size), datadir.Size(s.quota), datadir.Size(s.free))
+		"takes %s of its quota of %s, its disk has %s free", datadir.Size(s.size), datadir.Size(s.quota), datadir.Size(s.free))
 	if k.NearQuota() {
 		k.eventNearQuota(s) // a full database had no room for this event
 	}
