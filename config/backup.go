@@ -58,7 +58,8 @@ func CheckSchedule(text string) error {
 	schedule, err := cron.ParseStandard(text)
 	switch {
 	case err != nil:
-		return fmt.Errorf("is not a cron expression (%w); write five fields, as \"0 3 * * *\" for three in the morning, or \"@every 6h\"", err)
+		return fmt.Errorf("is not a cron expression (%w); write five fields, as \"0 3 * * *\" for three in the morning, "+
+			"or \"@every 6h\"", err)
 	case schedule.Next(time.Now()).IsZero():
 		return errors.New("never fires: there is no such date; write a date that exists")
 	}
@@ -77,7 +78,8 @@ func (b *Backup) validate(fail func(path, format string, args ...any)) {
 	}
 	for i, recipient := range b.EncryptTo {
 		if _, err := age.ParseRecipients(strings.NewReader(recipient)); err != nil {
-			fail(fmt.Sprintf("backup.encryptTo[%d]", i), "%q is not an age recipient; write the public key that age-keygen prints, age1...", recipient)
+			fail(fmt.Sprintf("backup.encryptTo[%d]", i),
+				"%q is not an age recipient; write the public key that age-keygen prints, age1...", recipient)
 		}
 	}
 }

@@ -26,25 +26,28 @@ func Default() *ServerConfiguration {
 		Etcd: Etcd{
 			Embedded: EmbeddedEtcd{
 				QuotaBackend: resource.MustParse("8Gi"), Fsync: true, Listen: "127.0.0.1:2379",
-				Defragment: Defragment{FreePercent: 50, MinimumSize: resource.MustParse("128Mi"), MaximumInUse: resource.MustParse("256Mi"), Window: "02:00-05:00"},
+				Defragment: Defragment{FreePercent: 50, MinimumSize: resource.MustParse("128Mi"),
+					MaximumInUse: resource.MustParse("256Mi"), Window: "02:00-05:00"},
 			},
 			External: ExternalEtcd{Endpoints: []string{}, Prefix: "/registry"},
 		},
 		APIs: APIs{Profile: ProfileGeneric},
 		APIServer: APIServer{
-			RuntimeConfig:  map[string]Scalar{},
-			FeatureGates:   map[string]bool{},
-			Admission:      Admission{EnablePlugins: []string{}, DisablePlugins: []string{}},
-			Authentication: Authentication{ServiceAccountKeyFiles: []string{}, MaxTokenExpiration: Duration{365 * 24 * time.Hour}},
-			Audit:          Audit{LogMaxAge: 30, LogMaxBackup: 10, LogMaxSize: 100},
-			Encryption:     Encryption{Resources: []string{"secrets"}},
-			FlowControl:    FlowControl{Enabled: true},
-			Flags:          map[string]Scalar{},
+			RuntimeConfig: map[string]Scalar{},
+			FeatureGates:  map[string]bool{},
+			Admission:     Admission{EnablePlugins: []string{}, DisablePlugins: []string{}},
+			Authentication: Authentication{ServiceAccountKeyFiles: []string{},
+				MaxTokenExpiration: Duration{365 * 24 * time.Hour}},
+			Audit:       Audit{LogMaxAge: 30, LogMaxBackup: 10, LogMaxSize: 100},
+			Encryption:  Encryption{Resources: []string{"secrets"}},
+			FlowControl: FlowControl{Enabled: true},
+			Flags:       map[string]Scalar{},
 		},
 		ControllerManager: ControllerManager{Controllers: []string{"*"}},
 		ServiceEndpoints:  []ServiceEndpoint{},
 		ServiceEndpointPolicy: ServiceEndpointPolicy{
-			AllowedNetworks: []string{}, DeniedNetworks: slices.Clone(metadataNetworks), AllowedPorts: []Scalar{}, DeniedPorts: []Scalar{},
+			AllowedNetworks: []string{}, DeniedNetworks: slices.Clone(metadataNetworks),
+			AllowedPorts: []Scalar{}, DeniedPorts: []Scalar{},
 		},
 		Manifests: Manifests{WaitForReady: true},
 		Backup:    Backup{Keep: 7, EncryptTo: []string{}, Endpoint: On, BeforeUpgrade: true},
@@ -96,7 +99,8 @@ func defaultDataDir(root bool, xdgDataHome string, home func() (string, error)) 
 	}
 	dir, err := home()
 	if err != nil {
-		return "", &FieldError{Path: "dataDir", Message: "no home directory to put it in (" + err.Error() + "): set dataDir or --data-dir"}
+		return "", &FieldError{Path: "dataDir", Message: "no home directory to put it in (" + err.Error() +
+			"): set dataDir or --data-dir"}
 	}
 	return filepath.Join(dir, ".local", "share", name), nil
 }

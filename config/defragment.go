@@ -64,7 +64,8 @@ func (w Window) parse() (from, to time.Duration, err error) {
 func (d *Defragment) validate(fail func(path, format string, args ...any)) {
 	const path = "etcd.embedded.defragment."
 	if d.FreePercent < 0 || d.FreePercent > 100 {
-		fail(path+"freePercent", "%d is not a percentage; allowed: 1 to 100, or 0 to defragment on command only", d.FreePercent)
+		fail(path+"freePercent", "%d is not a percentage; allowed: 1 to 100, or 0 to defragment on command only",
+			d.FreePercent)
 	}
 	if d.MinimumSize.Sign() < 0 {
 		fail(path+"minimumSize", "%s is negative; write 0 for a database of any size", d.MinimumSize.String())
@@ -73,6 +74,7 @@ func (d *Defragment) validate(fail func(path, format string, args ...any)) {
 		fail(path+"maximumInUse", "%s is negative; write 0 to defragment in the window only", d.MaximumInUse.String())
 	}
 	if _, _, err := d.Window.parse(); err != nil {
-		fail(path+"window", "%q is not a time of the day: %v; write two times, as \"02:00-05:00\", or nothing for never", d.Window, err)
+		fail(path+"window", "%q is not a time of the day: %v; write two times, as \"02:00-05:00\", or nothing for never",
+			d.Window, err)
 	}
 }

@@ -17,7 +17,8 @@ func (s *Serving) SetExternalURL(text string) { s.ExternalURL, s.ExternalHost = 
 // nothing else.
 func ParseServerURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "https" || !isHost(u.Hostname()) || u.Port() != "" && !isPort(u.Port()) || strings.HasSuffix(u.Host, ":") ||
+	if err != nil || u.Scheme != "https" || !isHost(u.Hostname()) || u.Port() != "" && !isPort(u.Port()) ||
+		strings.HasSuffix(u.Host, ":") ||
 		u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("%q is not the URL of an API server; write https://host:port", text)
 	}
@@ -51,8 +52,10 @@ func (s *Serving) validateExternalURL(fail func(path, format string, args ...any
 	case err != nil:
 		fail("serving.externalURL", "%v", err)
 	case s.ExternalHost != "" && s.ExternalHost != u.Hostname():
-		fail("serving.externalURL", "has the host %s, and serving.externalHost is %s: set one of them", u.Hostname(), s.ExternalHost)
+		fail("serving.externalURL", "has the host %s, and serving.externalHost is %s: set one of them",
+			u.Hostname(), s.ExternalHost)
 	case s.Port == 0:
-		fail("serving.externalURL", "needs a port that leads to this server: set serving.port or --port, which is 0 (a free one)")
+		fail("serving.externalURL", "needs a port that leads to this server: set serving.port or --port, which is 0 "+
+			"(a free one)")
 	}
 }

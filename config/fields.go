@@ -68,7 +68,8 @@ func CheckPath(path string) error {
 	if !strings.HasPrefix(path, "~") {
 		return nil
 	}
-	return fmt.Errorf("%q is not expanded here: write the whole path, as /home/NAME/..., or ./%s for a file of that name", path, path)
+	return fmt.Errorf("%q is not expanded here: write the whole path, as /home/NAME/..., or ./%s for a file of that name",
+		path, path)
 }
 
 // makeAbsolute joins a relative path with dir. It leaves "-", which is standard output, and
@@ -110,7 +111,8 @@ func output(path string, value *string) Field {
 // EncryptsObjects reports whether the field at the path names a file with keys that
 // encrypt objects in etcd.
 func EncryptsObjects(path string) bool {
-	return slices.ContainsFunc(new(ServerConfiguration).Fields(), func(f Field) bool { return f.EncryptsObjects && f.Path == path })
+	return slices.ContainsFunc(new(ServerConfiguration).Fields(),
+		func(f Field) bool { return f.EncryptsObjects && f.Path == path })
 }
 
 // NamedPaths are the files and directories besides the data directory that the

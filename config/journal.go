@@ -59,7 +59,8 @@ func (a *Journal) validate(dataDir string, fail func(path, format string, args .
 		fail("journal.interval", "%s is too short; at least %s, 1s is the default", a.Interval.Duration, minJournalInterval)
 	}
 	if a.Retention.Duration < minJournalRetention {
-		fail("journal.retention", "%s is too short; at least %s, 168h is the default", a.Retention.Duration, minJournalRetention)
+		fail("journal.retention", "%s is too short; at least %s, 168h is the default",
+			a.Retention.Duration, minJournalRetention)
 	}
 	if a.MaxSpool.Value() < minJournalSpool {
 		fail("journal.maxSpool", "%s is too small; at least 16Mi, 1Gi is the default", a.MaxSpool.String())
@@ -70,10 +71,13 @@ func (a *Journal) validateDestination(dataDir string, fail func(path, format str
 	if a.isURL() {
 		if rest, found := strings.CutPrefix(a.Destination, "s3:"); found && !strings.HasPrefix(rest, "//") {
 			fail("journal.destination", "%q is not a URL; did you mean \"s3://%s\"?", a.Destination, strings.TrimLeft(rest, "/"))
-		} else if u, err := url.Parse(a.Destination); err != nil || u.Scheme != "s3" || u.Host == "" || u.RawQuery != "" || u.User != nil {
-			fail("journal.destination", "%q is not supported; write the path of a directory, s3://BUCKET or s3://BUCKET/PREFIX", a.Destination)
+		} else if u, err := url.Parse(a.Destination); err != nil || u.Scheme != "s3" || u.Host == "" ||
+			u.RawQuery != "" || u.User != nil {
+			fail("journal.destination", "%q is not supported; write the path of a directory, s3://BUCKET or s3://BUCKET/PREFIX",
+				a.Destination)
 		}
-		if u, err := url.Parse(a.Endpoint); a.Endpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		if u, err := url.Parse(a.Endpoint); a.Endpoint != "" &&
+			(err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 			fail("journal.endpoint", "%q is not the URL of an S3 server; write https://HOST[:PORT]", a.Endpoint)
 		}
 		return
@@ -81,12 +85,14 @@ func (a *Journal) validateDestination(dataDir string, fail func(path, format str
 	if err := CheckPath(a.Destination); err != nil {
 		fail("journal.destination", "%v", err)
 	}
-	for _, field := range []struct{ name, value string }{{"endpoint", a.Endpoint}, {"region", a.Region}, {"credentialsFile", a.CredentialsFile}} {
+	for _, field := range []struct{ name, value string }{{"endpoint", a.Endpoint}, {"region", a.Region},
+		{"credentialsFile", a.CredentialsFile}} {
 		if field.value != "" {
 			fail("journal."+field.name, "is for S3, and journal.destination is a directory; remove one of them")
 		}
 	}
 	if relative, err := filepath.Rel(dataDir, a.Destination); err == nil && filepath.IsLocal(relative) {
-		fail("journal.destination", "%q is in the data directory and would be lost with it; choose a directory on another disk", a.Destination)
+		fail("journal.destination", "%q is in the data directory and would be lost with it; "+
+			"choose a directory on another disk", a.Destination)
 	}
 }

@@ -36,7 +36,8 @@ func defaultLimits() Limits {
 		ConnectionsPerAddress: 1000, WatchesPerUser: 3000, Entries: 10_000, PatchEntries: 1000,
 		LargestHeader: resource.MustParse("64Ki"), LargestReview: resource.MustParse("64Ki"),
 		WritesAtOnce: resource.MustParse("4Mi"),
-		LargestList:  resource.MustParse("512Mi"), LargestYAMLList: resource.MustParse("4Mi"), ListsAtOnce: resource.MustParse("128Mi"),
+		LargestList:  resource.MustParse("512Mi"), LargestYAMLList: resource.MustParse("4Mi"),
+		ListsAtOnce:      resource.MustParse("128Mi"),
 		NamespacePercent: 25, IdleTypes: resource.MustParse("256Mi"),
 	}
 }
@@ -50,7 +51,8 @@ func (l *Limits) validate(fail func(path, format string, args ...any)) {
 		{"entries", int64(l.Entries)}, {"patchEntries", int64(l.PatchEntries)},
 		{"largestHeader", l.LargestHeader.Value()}, {"largestReview", l.LargestReview.Value()},
 		{"writesAtOnce", l.WritesAtOnce.Value()},
-		{"largestList", l.LargestList.Value()}, {"largestYAMLList", l.LargestYAMLList.Value()}, {"listsAtOnce", l.ListsAtOnce.Value()},
+		{"largestList", l.LargestList.Value()}, {"largestYAMLList", l.LargestYAMLList.Value()},
+		{"listsAtOnce", l.ListsAtOnce.Value()},
 		{"namespacePercent", int64(l.NamespacePercent)},
 		{"idleTypes", l.IdleTypes.Value()},
 	} {

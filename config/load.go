@@ -209,7 +209,8 @@ func parse(file string, data []byte) (*yamlv3.Node, error) {
 	}
 	root := document.Content[0]
 	if root.Kind != yamlv3.MappingNode {
-		return nil, &FieldError{File: file, Line: root.Line, Message: "not a mapping; a configuration begins with apiVersion: " + APIVersion + " and kind: " + Kind}
+		return nil, &FieldError{File: file, Line: root.Line,
+			Message: "not a mapping; a configuration begins with apiVersion: " + APIVersion + " and kind: " + Kind}
 	}
 	return root, nil
 }

@@ -33,13 +33,15 @@ type Planes struct {
 }
 
 func defaultPlanes() Planes {
-	return Planes{SleepAfter: Duration{5 * time.Minute}, MaxAwake: 100, RequestsInFlight: 400, QuotaBackend: resource.MustParse("1Gi")}
+	return Planes{SleepAfter: Duration{5 * time.Minute}, MaxAwake: 100, RequestsInFlight: 400,
+		QuotaBackend: resource.MustParse("1Gi")}
 }
 
 func (c *ServerConfiguration) validatePlanes(fail func(path, format string, args ...any)) {
 	planes := c.Planes
 	if planes.Enabled && len(c.Etcd.External.Endpoints) > 0 {
-		fail("planes.enabled", "needs the embedded etcd: each control plane has its own in %s; unset etcd.external", "<dataDir>/planes")
+		fail("planes.enabled", "needs the embedded etcd: each control plane has its own in %s; unset etcd.external",
+			"<dataDir>/planes")
 	}
 	if planes.SleepAfter.Duration < time.Second {
 		fail("planes.sleepAfter", "%s is too short; at least 1s", planes.SleepAfter)
@@ -48,7 +50,8 @@ func (c *ServerConfiguration) validatePlanes(fail func(path, format string, args
 		fail("planes.maxAwake", "%d is out of range; at least 1", planes.MaxAwake)
 	}
 	if planes.Memory.Sign() < 0 || planes.Descriptors < 0 {
-		fail("planes.memory", "memory %s and descriptors %d must not be negative; 0 is no bound", planes.Memory.String(), planes.Descriptors)
+		fail("planes.memory", "memory %s and descriptors %d must not be negative; 0 is no bound",
+			planes.Memory.String(), planes.Descriptors)
 	}
 	if planes.RequestsInFlight < 1 {
 		fail("planes.requestsInFlight", "%d is out of range; at least 1", planes.RequestsInFlight)

@@ -23,7 +23,8 @@ type ServiceEndpointPolicy struct {
 
 // metadataNetworks are link-local addresses and those of the metadata services of
 // clouds, which serve credentials.
-var metadataNetworks = []string{"169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128", "fd20:ce::254/128", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32"}
+var metadataNetworks = []string{"169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128", "fd20:ce::254/128",
+	"100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32"}
 
 // PortRange is a range of ports with both ends.
 type PortRange struct{ First, Last uint16 }
@@ -58,7 +59,8 @@ func ParsePorts(text string) (PortRange, error) {
 func (s *Serving) OnLoopbackOnly() bool { return net.ParseIP(s.BindAddress).IsLoopback() }
 
 func (p *ServiceEndpointPolicy) validate(fail func(path, format string, args ...any)) {
-	for field, networks := range map[string][]string{"allowedNetworks": p.AllowedNetworks, "deniedNetworks": p.DeniedNetworks} {
+	for field, networks := range map[string][]string{"allowedNetworks": p.AllowedNetworks,
+		"deniedNetworks": p.DeniedNetworks} {
 		for i, network := range networks {
 			if _, err := ParseNetwork(network); err != nil {
 				fail(fmt.Sprintf("serviceEndpointPolicy.%s[%d]", field, i), "%v", err)

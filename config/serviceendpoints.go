@@ -24,7 +24,8 @@ type ServiceEndpoint struct {
 // be left out and is 443 then.
 func TargetAddress(target string) (string, error) {
 	u, err := url.Parse(target)
-	if err != nil || u.Scheme != "https" || !isHost(u.Hostname()) || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "https" || !isHost(u.Hostname()) || u.User != nil || u.Path != "" ||
+		u.RawQuery != "" || u.Fragment != "" {
 		return "", fmt.Errorf("%q is not a target; write https://host:port and nothing behind it", target)
 	}
 	port := u.Port()

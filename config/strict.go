@@ -25,7 +25,8 @@ type walker struct {
 }
 
 func (w *walker) fail(node *yamlv3.Node, path, format string, args ...any) {
-	w.errs = append(w.errs, &FieldError{File: w.source.file, Line: node.Line, Path: path, Message: fmt.Sprintf(format, args...)})
+	w.errs = append(w.errs, &FieldError{File: w.source.file, Line: node.Line, Path: path,
+		Message: fmt.Sprintf(format, args...)})
 }
 
 // typeMeta checks apiVersion and kind. It runs before the check for unknown
@@ -71,7 +72,8 @@ func (w *walker) object(node *yamlv3.Node, t reflect.Type, path string) {
 	w.keys(node, path, func(key, value *yamlv3.Node, at string) {
 		fieldType, ok := fields[key.Value]
 		if !ok {
-			w.fail(key, at, "unknown field%s; allowed here: %s", Suggest(key.Value, names(fields)), strings.Join(names(fields), ", "))
+			w.fail(key, at, "unknown field%s; allowed here: %s", Suggest(key.Value, names(fields)),
+				strings.Join(names(fields), ", "))
 			return
 		}
 		w.source.lines[at] = key.Line

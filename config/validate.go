@@ -33,14 +33,16 @@ func (c *ServerConfiguration) Validate() error {
 	c.Backup.validate(fail)
 	c.Journal.validate(c.DataDir, fail)
 	if c.Journal.RestoreIfEmpty && len(c.Backup.EncryptTo) > 0 {
-		fail("journal.restoreIfEmpty", "needs a journal that is not encrypted (backup.encryptTo): the server has no identity to read it; restore by hand")
+		fail("journal.restoreIfEmpty", "needs a journal that is not encrypted (backup.encryptTo): "+
+			"the server has no identity to read it; restore by hand")
 	}
 	c.validateServiceEndpoints(fail)
 	c.ServiceEndpointPolicy.validate(fail)
 	c.Limits.validate(fail)
 	c.validatePlanes(fail)
 	if mode, err := strconv.ParseUint(string(c.Kubeconfig.Mode), 8, 32); err != nil || mode > 0o777 {
-		fail("kubeconfig.mode", "%q is not a file mode; write octal digits in quotes, as \"0600\" or \"0640\"", c.Kubeconfig.Mode)
+		fail("kubeconfig.mode", "%q is not a file mode; write octal digits in quotes, as \"0600\" or \"0640\"",
+			c.Kubeconfig.Mode)
 	} else if mode&0o400 == 0 {
 		fail("kubeconfig.mode", "%q leaves the file unreadable for its owner; use \"0600\" or \"0640\"", c.Kubeconfig.Mode)
 	}
@@ -67,7 +69,8 @@ func (c *ServerConfiguration) Validate() error {
 	}
 	for i, resource := range c.APIServer.Encryption.Resources {
 		if resource == "" || strings.ContainsAny(resource, "/ ,") {
-			fail(fmt.Sprintf("apiServer.encryption.resources[%d]", i), "%q is not a resource; write \"secrets\" or \"resource.group\"", resource)
+			fail(fmt.Sprintf("apiServer.encryption.resources[%d]", i),
+				"%q is not a resource; write \"secrets\" or \"resource.group\"", resource)
 		}
 	}
 	c.validatePaths(fail)
@@ -96,7 +99,8 @@ const maxStopGrace = time.Minute
 
 func (c *ServerConfiguration) validateServing(fail func(path, format string, args ...any)) {
 	if net.ParseIP(c.Serving.BindAddress) == nil {
-		fail("serving.bindAddress", "%q is not an IP address; use 127.0.0.1 for this machine only, 0.0.0.0 or :: for every interface", c.Serving.BindAddress)
+		fail("serving.bindAddress", "%q is not an IP address; use 127.0.0.1 for this machine only, 0.0.0.0 or :: "+
+			"for every interface", c.Serving.BindAddress)
 	}
 	if c.Serving.Port < 0 || c.Serving.Port > 65535 {
 		fail("serving.port", "%d is not a port; allowed: 1 to 65535, or 0 for a free one", c.Serving.Port)
@@ -123,7 +127,8 @@ func (c *ServerConfiguration) validateServingFiles(fail func(path, format string
 	case (serving.CertFile == "") != (serving.KeyFile == ""):
 		fail("serving.certFile", "certFile and keyFile go together; set both or none")
 	case serving.CertFile == "" && serving.CAFile != "":
-		fail("serving.caFile", "is what clients verify serving.certFile with; set that, or place the authority as <dataDir>/pki/server-ca.crt and .key")
+		fail("serving.caFile", "is what clients verify serving.certFile with; set that, "+
+			"or place the authority as <dataDir>/pki/server-ca.crt and .key")
 	case serving.CertFile != "":
 		if _, err := tls.LoadX509KeyPair(serving.CertFile, serving.KeyFile); err != nil && !errors.Is(err, os.ErrNotExist) {
 			fail("serving.certFile", "%v", err)
@@ -145,8 +150,10 @@ func (c *ServerConfiguration) validateEtcd(fail func(path, format string, args .
 		fail("etcd.embedded.quotaBackend", "%s is too small; at least 64Mi, 8Gi is the default", quota.String())
 	}
 	c.Etcd.Embedded.Defragment.validate(fail)
-	if host, port, err := net.SplitHostPort(c.Etcd.Embedded.Listen); err != nil || net.ParseIP(host) == nil || !isPort(port) {
-		fail("etcd.embedded.listen", "%q is not an IP address with a port; write 127.0.0.1:2379, or 0.0.0.0:2379 for every interface", c.Etcd.Embedded.Listen)
+	if host, port, err := net.SplitHostPort(c.Etcd.Embedded.Listen); err != nil ||
+		net.ParseIP(host) == nil || !isPort(port) {
+		fail("etcd.embedded.listen", "%q is not an IP address with a port; write 127.0.0.1:2379, "+
+			"or 0.0.0.0:2379 for every interface", c.Etcd.Embedded.Listen)
 	}
 	if server := c.ControllerManager.Server; server != "" {
 		if u, err := url.Parse(server); err != nil || u.Host == "" || u.Scheme != "https" {
@@ -173,13 +180,16 @@ func checkEtcdEndpoint(endpoint string) error {
 	u, err := url.Parse(endpoint)
 	switch {
 	case strings.Contains(endpoint, "@"):
-		return errors.New("has a user, which is not sent to etcd; write https://host:2379, and name a client certificate with etcd.external.certFile")
+		return errors.New("has a user, which is not sent to etcd; write https://host:2379, " +
+			"and name a client certificate with etcd.external.certFile")
 	case err != nil || u.Hostname() == "" || (u.Scheme != "http" && u.Scheme != "https"):
 		return fmt.Errorf("%q is not an etcd endpoint; write https://host:2379", endpoint)
 	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(endpoint, "?#"):
-		return fmt.Errorf("%q has more than a host and a port, which is not sent to etcd; write %s://%s, and set etcd.external.prefix for other keys", endpoint, u.Scheme, u.Host)
+		return fmt.Errorf("%q has more than a host and a port, which is not sent to etcd; write %s://%s, "+
+			"and set etcd.external.prefix for other keys", endpoint, u.Scheme, u.Host)
 	case !isPort(u.Port()):
-		return fmt.Errorf("%q has no port from 1 to 65535, without which no connection is made; write %s://%s", endpoint, u.Scheme, net.JoinHostPort(u.Hostname(), "2379"))
+		return fmt.Errorf("%q has no port from 1 to 65535, without which no connection is made; write %s://%s", endpoint,
+			u.Scheme, net.JoinHostPort(u.Hostname(), "2379"))
 	}
 	return nil
 }

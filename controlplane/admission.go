@@ -23,18 +23,21 @@ func (i inlineAdmission) Handles(operation admission.Operation) bool {
 }
 
 // Admit implements [admission.MutationInterface].
-func (i inlineAdmission) Admit(ctx context.Context, attributes admission.Attributes, _ admission.ObjectInterfaces) error {
+func (i inlineAdmission) Admit(ctx context.Context, attributes admission.Attributes,
+	_ admission.ObjectInterfaces) error {
 	return i.call(ctx, i.Mutate, attributes)
 }
 
 // Validate implements [admission.ValidationInterface].
-func (i inlineAdmission) Validate(ctx context.Context, attributes admission.Attributes, _ admission.ObjectInterfaces) error {
+func (i inlineAdmission) Validate(ctx context.Context, attributes admission.Attributes,
+	_ admission.ObjectInterfaces) error {
 	return i.call(ctx, i.Admission.Validate, attributes)
 }
 
 // call turns a panic of the function into an error: those who delete a collection are goroutines
 // of upstream's, and a panic there would end the process.
-func (i inlineAdmission) call(ctx context.Context, f func(context.Context, admission.Attributes) error, attributes admission.Attributes) (err error) {
+func (i inlineAdmission) call(ctx context.Context, f func(context.Context, admission.Attributes) error,
+	attributes admission.Attributes) (err error) {
 	if f == nil {
 		return nil
 	}

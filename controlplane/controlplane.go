@@ -80,14 +80,16 @@ func (o *Options) extension() (appliance.Extension, error) {
 	groups, err := newGroups(o.Resources)
 	errs := []error{err, o.checkPart()}
 	if o.Listener != nil && o.Listen {
-		errs = append(errs, errors.New("Options.Listener and Options.Listen exclude each other: Listen takes the address of the configuration"))
+		errs = append(errs, errors.New("Options.Listener and Options.Listen exclude each other: "+
+			"Listen takes the address of the configuration"))
 	}
 	extension := appliance.Extension{
 		Listener: o.Listener, InProcess: o.Listener == nil && !o.Listen, Manifests: o.Manifests, WhileServing: o.WhileServing,
 		NewIdentity: o.NewIdentity, OwnsProcess: o.OwnsProcess,
 	}
 	extension.API.Groups, extension.API.Paths, extension.API.Handler = groups, o.Handlers, o.Middleware
-	extension.API.Tokens, extension.API.Requests, extension.API.Authorizers = o.TokenAuthenticators, o.RequestAuthenticators, o.Authorizers
+	extension.API.Tokens, extension.API.Requests = o.TokenAuthenticators, o.RequestAuthenticators
+	extension.API.Authorizers = o.Authorizers
 	for i, a := range o.Admission {
 		if a.Mutate == nil && a.Validate == nil {
 			errs = append(errs, fmt.Errorf("Options.Admission[%d] %q has no function: set Mutate or Validate", i, a.Name))
@@ -96,36 +98,42 @@ func (o *Options) extension() (appliance.Extension, error) {
 	}
 	for path, handler := range o.Handlers {
 		if !strings.HasPrefix(path, "/") || reservedPath(path) || handler == nil {
-			errs = append(errs, fmt.Errorf("Options.Handlers: the path %q is the server's, or has no handler: take another one that begins with /", path))
+			errs = append(errs, fmt.Errorf("Options.Handlers: the path %q is the server's, or has no handler: "+
+				"take another one that begins with /", path))
 		}
 	}
-	if slices.Contains(o.TokenAuthenticators, nil) || slices.Contains(o.RequestAuthenticators, nil) || slices.Contains(o.Authorizers, nil) {
+	if slices.Contains(o.TokenAuthenticators, nil) || slices.Contains(o.RequestAuthenticators, nil) ||
+		slices.Contains(o.Authorizers, nil) {
 		errs = append(errs, errors.New("Options: an authenticator or authorizer is nil"))
 	}
 	for i, controller := range o.Controllers {
 		if controller.Name == "" || controller.Run == nil {
 			errs = append(errs, fmt.Errorf("Options.Controllers[%d] needs Name and Run", i))
 		}
-		extension.Controllers = append(extension.Controllers, appliance.Controller{Name: controller.Name, Run: controller.Run})
+		extension.Controllers = append(extension.Controllers,
+			appliance.Controller{Name: controller.Name, Run: controller.Run})
 	}
 	return extension, errors.Join(errs...)
 }
 
 // runs are the functions that run the parts.
 var runs = map[Part]func(context.Context, *appliance.Checked, *slog.Logger) error{
-	"": appliance.Run, OnlyAPIServer: appliance.RunAPIServer, OnlyControllers: appliance.RunControllers, OnlyEtcd: appliance.RunEtcd,
+	"": appliance.Run, OnlyAPIServer: appliance.RunAPIServer, OnlyControllers: appliance.RunControllers,
+	OnlyEtcd: appliance.RunEtcd,
 }
 
 // checkPart returns an error if the part does not take the other options.
 func (o *Options) checkPart() error {
-	served := len(o.Resources) + len(o.Admission) + len(o.Handlers) + len(o.TokenAuthenticators) + len(o.RequestAuthenticators) + len(o.Authorizers)
+	served := len(o.Resources) + len(o.Admission) + len(o.Handlers) + len(o.TokenAuthenticators) +
+		len(o.RequestAuthenticators) + len(o.Authorizers)
 	switch {
 	case runs[o.Part] == nil:
 		return fmt.Errorf("Options.Part %q is not a part", o.Part)
 	case o.Part == "":
 	case len(o.Controllers) > 0:
 		return fmt.Errorf("Options.Part %q runs no Options.Controllers: run them as clients of the API server", o.Part)
-	case o.Part != OnlyAPIServer && (served > 0 || o.Middleware != nil || o.Manifests != nil || o.Listener != nil || o.Listen):
+	case o.Part != OnlyAPIServer && (served > 0 || o.Middleware != nil || o.Manifests != nil ||
+		o.Listener != nil || o.Listen):
 		return fmt.Errorf("Options.Part %q serves no API: leave out the listener and what is added to the API", o.Part)
 	}
 	return nil
@@ -135,7 +143,8 @@ func (o *Options) checkPart() error {
 func reservedPath(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch first {
-	case "", "api", "apis", "openapi", "kube-hyper-mini", "healthz", "livez", "readyz", "metrics", "version", "debug", "openid", ".well-known":
+	case "", "api", "apis", "openapi", "kube-hyper-mini", "healthz", "livez", "readyz", "metrics", "version",
+		"debug", "openid", ".well-known":
 		return true
 	}
 	return false

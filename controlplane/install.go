@@ -75,7 +75,8 @@ func newGroups(resources []Resource) ([]apiserver.Group, error) {
 func (g *group) add(r *Resource) error {
 	g.resources = append(g.resources, r)
 	stored := r.gvk()
-	for _, gv := range []schema.GroupVersion{stored.GroupVersion(), {Group: r.Group, Version: runtime.APIVersionInternal}} {
+	for _, gv := range []schema.GroupVersion{stored.GroupVersion(),
+		{Group: r.Group, Version: runtime.APIVersionInternal}} {
 		g.register(gv, r.Kind, r.New, r.NewList)
 	}
 	g.addVersion(stored.GroupVersion())
@@ -87,7 +88,8 @@ func (g *group) add(r *Resource) error {
 		gv := schema.GroupVersion{Group: r.Group, Version: version.Version}
 		g.register(gv, r.Kind, version.New, version.NewList)
 		g.addVersion(gv)
-		errs = append(errs, convertTypes(g.scheme, version.New(), r.New(), version.ToStored), convertTypes(g.scheme, r.New(), version.New(), version.FromStored))
+		errs = append(errs, convertTypes(g.scheme, version.New(), r.New(), version.ToStored),
+			convertTypes(g.scheme, r.New(), version.New(), version.FromStored))
 	}
 	return errors.Join(errs...)
 }
@@ -144,7 +146,8 @@ func (g *group) Versions() []schema.GroupVersion { return g.versions }
 func (g *group) Scheme() *runtime.Scheme { return g.scheme }
 
 // Definitions implements [apiserver.Group].
-func (g *group) Definitions(base map[string]common.OpenAPIDefinition, ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
+func (g *group) Definitions(base map[string]common.OpenAPIDefinition,
+	ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	made := &schemas{base: base, made: map[string]common.OpenAPIDefinition{}, ref: ref}
 	for gvk, t := range g.scheme.AllKnownTypes() {
 		if gvk.Group == g.name && gvk.Version != runtime.APIVersionInternal {
@@ -218,7 +221,8 @@ func (g *group) storages(r *Resource, environment apiserver.GroupEnvironment) (m
 
 // withSubresources adds the subresources that the resource defines. store is nil where the
 // resource has a storage of its own.
-func (g *group) withSubresources(r *Resource, storages map[string]rest.Storage, store *registry.Store) (map[string]rest.Storage, error) {
+func (g *group) withSubresources(r *Resource, storages map[string]rest.Storage,
+	store *registry.Store) (map[string]rest.Storage, error) {
 	plural := r.plural()
 	for name, sub := range r.Subresources {
 		var of Parent
@@ -279,7 +283,8 @@ func (s *statusStorage) Get(ctx context.Context, name string, options *metav1.Ge
 }
 
 // Update implements [rest.Updater].
-func (s *statusStorage) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc,
+func (s *statusStorage) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
+	create rest.ValidateObjectFunc,
 	update rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions,
 ) (runtime.Object, bool, error) {
 	return s.store.Update(ctx, name, info, create, update, false, options) // status never creates
@@ -309,7 +314,8 @@ func (p parent) Update(ctx context.Context, name string, change func(runtime.Obj
 		changed := old.DeepCopyObject()
 		return changed, change(changed)
 	})
-	object, _, err := p.store.Update(ctx, name, info, rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	object, _, err := p.store.Update(ctx, name, info, rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc,
+		false, &metav1.UpdateOptions{})
 	return object, err
 }
 
@@ -338,7 +344,8 @@ func (c *connector) ConnectMethods() []string {
 func (c *connector) NewConnectOptions() (runtime.Object, bool, string) { return nil, false, "" }
 
 // Connect implements [rest.Connecter].
-func (c *connector) Connect(ctx context.Context, name string, _ runtime.Object, responder rest.Responder) (http.Handler, error) {
+func (c *connector) Connect(ctx context.Context, name string, _ runtime.Object,
+	responder rest.Responder) (http.Handler, error) {
 	handler, err := c.sub.Handler(ctx, c.parent, name)
 	var status apierrors.APIStatus
 	if err != nil && !errors.As(err, &status) {

@@ -113,7 +113,8 @@ func deepen(v reflect.Value) {
 		}
 		v.Set(replace)
 	case reflect.Struct:
-		if copier := v.Addr().MethodByName("DeepCopyInto"); copier.IsValid() && copier.Type().NumIn() == 1 && copier.Type().In(0) == v.Addr().Type() {
+		if copier := v.Addr().MethodByName("DeepCopyInto"); copier.IsValid() && copier.Type().NumIn() == 1 &&
+			copier.Type().In(0) == v.Addr().Type() {
 			source := reflect.New(v.Type())
 			source.Elem().Set(v)
 			source.MethodByName("DeepCopyInto").Call([]reflect.Value{v.Addr()})

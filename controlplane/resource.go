@@ -128,7 +128,8 @@ func (r *Resource) check() error {
 		check       func(string) []string
 	}{
 		{"the group", r.Group, validation.IsDNS1123Subdomain}, {"the version", r.Version, validation.IsDNS1035Label},
-		{"the kind in lower case", strings.ToLower(r.Kind), validation.IsDNS1035Label}, {"the name", r.plural(), validation.IsDNS1035Label},
+		{"the kind in lower case", strings.ToLower(r.Kind), validation.IsDNS1035Label},
+		{"the name", r.plural(), validation.IsDNS1035Label},
 	} {
 		if errs := name.check(name.value); len(errs) > 0 {
 			return problem("%s %q is wrong: %s", name.what, name.value, strings.Join(errs, "; "))
@@ -136,7 +137,8 @@ func (r *Resource) check() error {
 	}
 	switch {
 	case !strings.Contains(r.Group, "."):
-		return problem("the group %q has no dot: groups of types that are not Kubernetes' own are domains, such as %s.example.com", r.Group, r.Group)
+		return problem("the group %q has no dot: groups of types that are not Kubernetes' own are domains, "+
+			"such as %s.example.com", r.Group, r.Group)
 	case strings.HasSuffix(r.Group, ".k8s.io") || strings.HasSuffix(r.Group, ".kubernetes.io"):
 		return problem("the group is one of Kubernetes: take a domain of your own")
 	case r.New == nil:
@@ -211,7 +213,8 @@ func (k Kind[Spec, Status]) Resource() Resource {
 		}
 	}
 	for _, column := range k.Columns {
-		r.Columns = append(r.Columns, Column{Name: column.Name, Type: column.Type, Wide: column.Wide, Value: func(o runtime.Object) any { return column.Value(o.(*object)) }})
+		r.Columns = append(r.Columns, Column{Name: column.Name, Type: column.Type, Wide: column.Wide,
+			Value: func(o runtime.Object) any { return column.Value(o.(*object)) }})
 	}
 	if k.List != nil {
 		of := r

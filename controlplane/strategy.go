@@ -115,7 +115,8 @@ func (s strategy) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 	if s.status {
 		reset = fieldpath.NewSet(fieldpath.MakePathOrDie("spec"), fieldpath.MakePathOrDie("metadata"))
 	}
-	fields := map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(s.resource.Group + "/" + s.resource.Version): reset}
+	fields := map[fieldpath.APIVersion]*fieldpath.Set{
+		fieldpath.APIVersion(s.resource.Group + "/" + s.resource.Version): reset}
 	for _, version := range s.resource.Versions {
 		fields[fieldpath.APIVersion(s.resource.Group+"/"+version.Version)] = reset
 	}

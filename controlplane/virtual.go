@@ -34,7 +34,8 @@ func (v *virtual[Spec, Status]) Destroy() {}
 func (v *virtual[Spec, Status]) NamespaceScoped() bool { return !v.resource.ClusterScoped }
 
 // List implements [rest.Lister]. Label selectors select, other selectors are refused.
-func (v *virtual[Spec, Status]) List(ctx context.Context, options *internalversion.ListOptions) (runtime.Object, error) {
+func (v *virtual[Spec, Status]) List(ctx context.Context,
+	options *internalversion.ListOptions) (runtime.Object, error) {
 	selector := labels.Everything()
 	if options != nil && options.LabelSelector != nil {
 		selector = options.LabelSelector

@@ -6,5 +6,7 @@ import (
 )
 
 func init() {
-	journal.OpenBucket = func(l journal.Location, readers int) (journal.Store, error) { return s3.New(s3.Location(l), readers) }
+	journal.OpenBucket = func(l journal.Location, readers int) (journal.Store, error) {
+		return s3.New(s3.Location(l), readers)
+	}
 }

@@ -46,7 +46,8 @@ var errNotAlone = errors.New("several servers use this etcd, or may, and all mus
 // apply changes the store. Between the steps of a rotation it calls trusted, which
 // returns when this process trusts the new authority. It calls follow after each change
 // of keys.
-func (c CertificateChange) apply(store *pki.Store, several bool, trusted, follow func() error) (*CertificatesChanged, error) {
+func (c CertificateChange) apply(store *pki.Store, several bool, trusted,
+	follow func() error) (*CertificatesChanged, error) {
 	done := &CertificatesChanged{}
 	add := func(changes []pki.Change, err error) error {
 		done.Changes = append(done.Changes, changes...)
@@ -132,14 +133,16 @@ func (c *Certificates) trusted(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the client CAs: %w", err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, trustTimeout, errors.New("the API server has not reloaded the file of the client CAs"))
+	ctx, cancel := context.WithTimeoutCause(ctx, trustTimeout,
+		errors.New("the API server has not reloaded the file of the client CAs"))
 	defer cancel()
 	ticker := time.NewTicker(trustPoll)
 	defer ticker.Stop()
 	for !bytes.Contains(c.ClientCAs(), bytes.TrimSpace(want)) {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the new authority is in the file and does not sign yet: %w; run the command again", context.Cause(ctx))
+			return fmt.Errorf("the new authority is in the file and does not sign yet: %w; run the command again",
+				context.Cause(ctx))
 		case <-ticker.C:
 		}
 	}
@@ -165,7 +168,8 @@ func parseCertificateChange(query url.Values) (CertificateChange, error) {
 }
 
 // ChangeCertificates applies the change to the server of the kubeconfig.
-func ChangeCertificates(ctx context.Context, kubeconfig []byte, change CertificateChange) (*CertificatesChanged, error) {
+func ChangeCertificates(ctx context.Context, kubeconfig []byte,
+	change CertificateChange) (*CertificatesChanged, error) {
 	done := &CertificatesChanged{}
 	if err := postJSON(ctx, kubeconfig, certificatesPath+"?"+change.query().Encode(), done); err != nil {
 		return nil, err

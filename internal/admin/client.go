@@ -22,7 +22,8 @@ const queryTimeout = 5 * time.Second
 // send sends a request without a body to the server of the kubeconfig. The caller closes
 // the body of the response. The other result is the URL of the server. A timeout of 0
 // means none.
-func send(ctx context.Context, kubeconfig []byte, method, path string, timeout time.Duration) (*http.Response, string, error) {
+func send(ctx context.Context, kubeconfig []byte, method, path string,
+	timeout time.Duration) (*http.Response, string, error) {
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
 		return nil, "", fmt.Errorf("read the kubeconfig: %w", err)

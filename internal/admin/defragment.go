@@ -15,7 +15,8 @@ import (
 const defragmentPath = "/kube-hyper-mini/defragment"
 
 // ErrExternal is the error of a defragmentation of an external etcd.
-var ErrExternal = errors.New("the configuration has an external etcd: defragment that with etcd's own tools (etcdctl defrag)")
+var ErrExternal = errors.New("the configuration has an external etcd: defragment that with etcd's own tools " +
+	"(etcdctl defrag)")
 
 // defragmenter serves defragmentPath.
 type defragmenter struct{ store datastore.Datastore }

@@ -114,7 +114,8 @@ func (k *KeyRotator) Resume(ctx context.Context) {
 		return nil
 	})
 	if err != nil && ctx.Err() == nil {
-		k.Log.Warn("the rotation of the encryption key is unfinished: run `kube-hyper-mini encryption rotate` when the cause is removed", "error", err)
+		k.Log.Warn("the rotation of the encryption key is unfinished: run `kube-hyper-mini encryption rotate` when the "+
+			"cause is removed", "error", err)
 	}
 }
 
@@ -134,7 +135,8 @@ func RotateKey(ctx context.Context, kubeconfig []byte, report func(encryption.Pr
 	for {
 		line := rotateLine{}
 		if err := lines.Decode(&line); err != nil {
-			return fmt.Errorf("the response of the server at %s ended early (%w): the rotation continues at its next start, or with the next `kube-hyper-mini encryption rotate`", host, err)
+			return fmt.Errorf("the response of the server at %s ended early (%w): the rotation continues at its next start, "+
+				"or with the next `kube-hyper-mini encryption rotate`", host, err)
 		}
 		if line.Error != "" {
 			return fmt.Errorf("the server at %s: %s", host, line.Error)

@@ -10,7 +10,8 @@ import (
 // Handlers returns the handlers that a server has besides the Kubernetes API, by path.
 // Requests are authenticated, and authorized as non-resource URLs. Those from within the process
 // are refused: no part of the server sends them, but an object could have it do so.
-func Handlers(status func() StatusSource, backup http.Handler, store datastore.Datastore, rotator *KeyRotator, certificates *Certificates) map[string]http.Handler {
+func Handlers(status func() StatusSource, backup http.Handler, store datastore.Datastore, rotator *KeyRotator,
+	certificates *Certificates) map[string]http.Handler {
 	handlers := map[string]http.Handler{
 		statusPath:       StatusHandler(status),
 		backupPath:       onlyPost(backup),

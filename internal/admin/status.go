@@ -222,7 +222,8 @@ func (s StatusSource) addObjects(ctx context.Context, status *Status) {
 func (s StatusSource) addDatabase(ctx context.Context, status *Status) {
 	etcd, err := s.Storage.Status(ctx)
 	if etcd != nil {
-		status.Database.SizeBytes, status.Database.InUseBytes, status.Database.Revision = etcd.DbSize, etcd.DbSizeInUse, etcd.Header.Revision
+		status.Database.SizeBytes, status.Database.InUseBytes = etcd.DbSize, etcd.DbSizeInUse
+		status.Database.Revision = etcd.Header.Revision
 		status.Versions.Etcd = etcd.Version
 	}
 	if s.Maintenance != nil {

@@ -77,7 +77,8 @@ func NewAvailability(cfg AvailabilityConfig) (*Availability, error) {
 		metrics: metrics.New(),
 	}
 	a.loop = reconcile.New(reconcile.Config[string]{
-		Name: "RemoteAvailabilityController", Workers: availabilityWorkers, MinRetry: minRecheck, MaxRetry: maxRecheck, Handle: a.handle,
+		Name: "RemoteAvailabilityController", Workers: availabilityWorkers, MinRetry: minRecheck,
+		MaxRetry: maxRecheck, Handle: a.handle,
 	})
 	handler, err := cfg.APIServices.Informer().AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{
 		AddFunc:    a.enqueue,
@@ -186,6 +187,7 @@ func (a *Availability) logChange(service *apiregistrationv1.APIService, found ap
 	case found.Status == apiregistrationv1.ConditionTrue:
 		a.config.Log.Info("aggregated API is available", "apiService", service.Name)
 	default:
-		a.config.Log.Warn("aggregated API is not available", "apiService", service.Name, "reason", found.Reason, "message", found.Message)
+		a.config.Log.Warn("aggregated API is not available", "apiService", service.Name, "reason",
+			found.Reason, "message", found.Message)
 	}
 }

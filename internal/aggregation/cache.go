@@ -56,7 +56,8 @@ type answer struct {
 
 func newDocumentCache(service *apiregistrationv1.APIService) *documentCache {
 	c := &documentCache{
-		v3: handler3.NewOpenAPIService(), v3Mux: mux.NewPathRecorderMux(service.Name), v3Path: openAPIV3Path + kube.DiscoveryPath(service),
+		v3: handler3.NewOpenAPIService(), v3Mux: mux.NewPathRecorderMux(service.Name),
+		v3Path:    openAPIV3Path + kube.DiscoveryPath(service),
 		available: isAvailable(service), answers: map[string]*answer{},
 	}
 	_ = c.v3.RegisterOpenAPIV3VersionedService(openAPIV3Path, c.v3Mux) // always nil

@@ -23,7 +23,8 @@ type Caller struct {
 
 // NewCaller returns a Caller. dial is the Resolver's dialer, which the aggregator's
 // proxy also uses; identity returns the current front-proxy certificate and key.
-func NewCaller(resolver *endpoints.Resolver, dial utilnet.DialFunc, identity func() (certificate, key []byte, err error)) *Caller {
+func NewCaller(resolver *endpoints.Resolver, dial utilnet.DialFunc,
+	identity func() (certificate, key []byte, err error)) *Caller {
 	return &Caller{resolver: resolver, dial: &transport.DialHolder{Dial: dial}, identity: identity}
 }
 

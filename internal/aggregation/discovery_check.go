@@ -28,12 +28,14 @@ const (
 )
 
 // check requests the discovery document of the group version from the server.
-func (a *Availability) check(ctx context.Context, service *apiregistrationv1.APIService) apiregistrationv1.APIServiceCondition {
+func (a *Availability) check(ctx context.Context,
+	service *apiregistrationv1.APIService) apiregistrationv1.APIServiceCondition {
 	err := a.tryDiscovery(ctx, service)
 	if err == nil {
 		return kube.PassedCondition()
 	}
-	return apiregistrationv1.APIServiceCondition{Status: apiregistrationv1.ConditionFalse, Reason: reason(err), Message: err.Error()}
+	return apiregistrationv1.APIServiceCondition{Status: apiregistrationv1.ConditionFalse,
+		Reason: reason(err), Message: err.Error()}
 }
 
 // tryDiscovery requests the document, and a second time on a new connection if the first

@@ -52,7 +52,8 @@ func NewDocuments(caller *Caller, services informers.APIServiceInformer, log *sl
 		caller: caller, lister: services.Lister(), log: log, caches: map[string]*documentCache{}, listed: make(chan struct{}),
 	}
 	// The queue has no name: one would add metrics and wake the process twice a second.
-	d.loop = reconcile.New(reconcile.Config[string]{Workers: documentWorkers, MinRetry: minRefetch, MaxRetry: maxRefetch, Handle: d.handle})
+	d.loop = reconcile.New(reconcile.Config[string]{Workers: documentWorkers, MinRetry: minRefetch,
+		MaxRetry: maxRefetch, Handle: d.handle})
 	handler, err := services.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    d.changed,
 		UpdateFunc: func(_, current any) { d.changed(current) },
@@ -174,7 +175,8 @@ func (d *Documents) refresh(ctx context.Context, service *apiregistrationv1.APIS
 	case 1:
 		d.caller.resolver.Changed(reference(service)) // check its availability
 	case failuresBeforeLog:
-		d.log.Warn("discovery or OpenAPI of an aggregated API server cannot be read", "apiService", service.Name, "error", err)
+		d.log.Warn("discovery or OpenAPI of an aggregated API server cannot be read", "apiService",
+			service.Name, "error", err)
 	}
 	return false
 }

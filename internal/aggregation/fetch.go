@@ -67,7 +67,8 @@ func (f *fetching) fetch(ctx context.Context, path, accept string, timeout time.
 	if len(body) > maxDocument {
 		return nil, false, fmt.Errorf("service %s answers %s with more than %d bytes", ref, path, maxDocument)
 	}
-	a := &answer{contentType: response.Header.Get("Content-Type"), etag: response.Header.Get("Etag"), digest: sha256.Sum256(body), body: body}
+	a := &answer{contentType: response.Header.Get("Content-Type"), etag: response.Header.Get("Etag"),
+		digest: sha256.Sum256(body), body: body}
 	if known != nil && known.digest == a.digest {
 		a.body = known.body // nil if the sink has read it
 		f.put(path, a)      // its ETag may be new

@@ -55,7 +55,8 @@ func (o *Options) matchAdmission(served served) error {
 		}
 		admission.DefaultOffPlugins.Insert(plugin)
 		if slices.Contains(o.settings.APIServer.Admission.EnablePlugins, plugin) {
-			errs = append(errs, &config.FieldError{Path: "apiServer.admission.enablePlugins", Message: unservedNeed(plugin, missing[0])})
+			errs = append(errs, &config.FieldError{Path: "apiServer.admission.enablePlugins",
+				Message: unservedNeed(plugin, missing[0])})
 		}
 	}
 	return errors.Join(errs...)
@@ -65,9 +66,11 @@ func (o *Options) matchAdmission(served served) error {
 // served.
 func unservedNeed(plugin string, resource schema.GroupVersionResource) string {
 	if slices.Contains(defaultPlugins, plugin) {
-		return fmt.Sprintf("%s watches %s, which apiServer.runtimeConfig disables; remove one of the two", plugin, resource.GroupResource())
+		return fmt.Sprintf("%s watches %s, which apiServer.runtimeConfig disables; remove one of the two",
+			plugin, resource.GroupResource())
 	}
-	return fmt.Sprintf("%s watches %s, which this server does not serve; remove the plugin", plugin, resource.GroupResource())
+	return fmt.Sprintf("%s watches %s, which this server does not serve; remove the plugin",
+		plugin, resource.GroupResource())
 }
 
 // matchAuthorizers returns an error for the Node authorizer if nodes are not served: it

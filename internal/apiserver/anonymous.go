@@ -25,7 +25,8 @@ func allowAnonymousHealth(c *genericapiserver.Config, authenticationFile string)
 	if err != nil || configured {
 		return err
 	}
-	c.Authentication.Authenticator = union.New(c.Authentication.Authenticator, kube.WithPath(anonymous.NewAuthenticator(healthPaths)))
+	c.Authentication.Authenticator = union.New(c.Authentication.Authenticator,
+		kube.WithPath(anonymous.NewAuthenticator(healthPaths)))
 	return nil
 }
 

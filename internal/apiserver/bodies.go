@@ -51,7 +51,8 @@ func newBodyLimits(limits config.Limits, size int64, requesters requesters, remo
 	if size <= 0 {
 		size = math.MaxInt64
 	}
-	return &bodyLimits{limits: limits, size: size, requesters: requesters, remote: remote, serializer: serializer, writing: newBudgets()}
+	return &bodyLimits{limits: limits, size: size, requesters: requesters, remote: remote,
+		serializer: serializer, writing: newBudgets()}
 }
 
 // limit refuses bodies above the bounds with 413, and writes that wait too long with 429. The
@@ -74,7 +75,8 @@ func (b *bodyLimits) limit(next http.Handler) http.Handler {
 			err = b.check(w, r, info.Verb, largest)
 		}
 		if err != nil {
-			responsewriters.ErrorNegotiated(err, b.serializer, schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
+			responsewriters.ErrorNegotiated(err, b.serializer,
+				schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -138,7 +140,8 @@ func (b *bodyLimits) check(w http.ResponseWriter, r *http.Request, verb string, 
 		return tooManyEntries(max(measured.maps, measured.lists), most)
 	case format == formatListPatch && inPatch > 0 && measured.lists > inPatch:
 		return errors.NewRequestEntityTooLargeError(fmt.Sprintf("the patch has a list of %d entries; at most %d are allowed "+
-			"(limits.patchEntries of the server's configuration): use a merge patch, an update, or several patches", measured.lists, inPatch))
+			"(limits.patchEntries of the server's configuration): use a merge patch, an update, or several patches",
+			measured.lists, inPatch))
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return nil

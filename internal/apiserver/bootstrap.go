@@ -120,7 +120,8 @@ func (s *Server) installNamespaces(ctx context.Context, client kubernetes.Interf
 		}
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		_, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
-		if err != nil && !apierrors.IsAlreadyExists(err) && apierrors.ReasonForError(err) != storage.ReasonInsufficientStorage {
+		if err != nil && !apierrors.IsAlreadyExists(err) &&
+			apierrors.ReasonForError(err) != storage.ReasonInsufficientStorage {
 			return fmt.Errorf("create the namespace %s: %w", name, err)
 		}
 	}
@@ -133,7 +134,8 @@ func (s *Server) installPolicy(ctx context.Context, client kubernetes.Interface)
 		return nil // the configuration disables RBAC
 	}
 	role, binding := controllersRole()
-	further := kube.FurtherPolicy{ClusterRoles: append(servedtypes.Roles(), endpoints.ViewRole()), Role: role, RoleBinding: binding}
+	further := kube.FurtherPolicy{ClusterRoles: append(servedtypes.Roles(), endpoints.ViewRole()),
+		Role: role, RoleBinding: binding}
 	if err := kube.EnsureRBAC(ctx, client, s.log, further); err != nil {
 		return fmt.Errorf("write the bootstrap RBAC policy: %w", err)
 	}
@@ -148,9 +150,11 @@ func (s *Server) ProveWrite(ctx context.Context, started time.Time) error {
 	if err != nil {
 		return fmt.Errorf("make the client for the first write: %w", err)
 	}
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, startedAnnotation, started.UTC().Format(time.RFC3339))
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, startedAnnotation,
+		started.UTC().Format(time.RFC3339))
 	err = s.poll(ctx, func(ctx context.Context) error {
-		_, err := client.CoreV1().Namespaces().Patch(ctx, metav1.NamespaceSystem, types.MergePatchType, patch, metav1.PatchOptions{})
+		_, err := client.CoreV1().Namespaces().Patch(ctx, metav1.NamespaceSystem, types.MergePatchType,
+			patch, metav1.PatchOptions{})
 		if apierrors.ReasonForError(err) == storage.ReasonInsufficientStorage {
 			return nil
 		}

@@ -44,7 +44,8 @@ func (t bootstrapToken) AuthenticateToken(_ context.Context, token string) (*aut
 type bootstrapAdmission struct{ admission.Interface }
 
 // Admit implements [admission.MutationInterface].
-func (b bootstrapAdmission) Admit(ctx context.Context, attributes admission.Attributes, o admission.ObjectInterfaces) error {
+func (b bootstrapAdmission) Admit(ctx context.Context, attributes admission.Attributes,
+	o admission.ObjectInterfaces) error {
 	mutation, ok := b.Interface.(admission.MutationInterface)
 	if !ok || isBootstrap(attributes) {
 		return nil
@@ -53,7 +54,8 @@ func (b bootstrapAdmission) Admit(ctx context.Context, attributes admission.Attr
 }
 
 // Validate implements [admission.ValidationInterface].
-func (b bootstrapAdmission) Validate(ctx context.Context, attributes admission.Attributes, o admission.ObjectInterfaces) error {
+func (b bootstrapAdmission) Validate(ctx context.Context, attributes admission.Attributes,
+	o admission.ObjectInterfaces) error {
 	validation, ok := b.Interface.(admission.ValidationInterface)
 	if !ok || isBootstrap(attributes) {
 		return nil

@@ -109,7 +109,8 @@ func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	b := &builder{
-		config: cfg, options: completed, profile: o.profile, settings: o.settings, loopback: kube.NewLoopback(), cached: cached,
+		config: cfg, options: completed, profile: o.profile, settings: o.settings,
+		loopback: kube.NewLoopback(), cached: cached,
 		writes: newNamespaceWrites(), drain: newDrain(), bootstrap: newBootstrapToken(),
 	}
 	server, err := b.server(ctx)
@@ -137,7 +138,8 @@ func (b *builder) nativeConfig(ctx context.Context) (*configs, error) {
 	if err := b.configureRemote(); err != nil {
 		return nil, err
 	}
-	native, initializers, err := controlplane.CreateConfig(b.options, b.generic, b.informers, factory, b.remote.webhooks, nil)
+	native, initializers, err := controlplane.CreateConfig(b.options, b.generic, b.informers,
+		factory, b.remote.webhooks, nil)
 	if err != nil {
 		return nil, fmt.Errorf("configure the native API server: %w", err)
 	}
@@ -187,7 +189,8 @@ func (b *builder) newNative(c *configs, delegate genericapiserver.DelegationTarg
 	if err := b.installGroups(native); err != nil {
 		return nil, err
 	}
-	buildOnFirstRequest(native.GenericAPIServer, kube.OpenAPIConfigs{V2: c.native.Generic.OpenAPIConfig, V3: c.native.Generic.OpenAPIV3Config})
+	buildOnFirstRequest(native.GenericAPIServer,
+		kube.OpenAPIConfigs{V2: c.native.Generic.OpenAPIConfig, V3: c.native.Generic.OpenAPIV3Config})
 	return native, nil
 }
 
@@ -198,7 +201,8 @@ func (b *builder) newAggregator(c *configs, delegate genericapiserver.Delegation
 	kube.DisableDiscoveryHook(&c.aggregator.GenericConfig.Config)
 	delegate, openAPI := kube.TakeOpenAPI(c.aggregator, delegate)
 	restore := kube.LeaveOutCRDAPIServices(c.aggregator, string(b.bootstrap))
-	aggregator, err := controlplane.CreateAggregatorServer(c.aggregator.Complete(), delegate, extensions.Definitions(), false,
+	aggregator, err := controlplane.CreateAggregatorServer(c.aggregator.Complete(), delegate,
+		extensions.Definitions(), false,
 		b.groupPriorities())
 	if err == nil {
 		err = kube.DropDiscovery(aggregator)
@@ -211,7 +215,8 @@ func (b *builder) newAggregator(c *configs, delegate genericapiserver.Delegation
 		return nil, openAPI, err
 	}
 	b.groups = apiservices.NewGroups(extensions, aggregator)
-	if !c.extensions.GenericConfig.MergedResourceConfig.ResourceEnabled(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")) {
+	if !c.extensions.GenericConfig.MergedResourceConfig.ResourceEnabled(
+		apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")) {
 		return aggregator, openAPI, nil
 	}
 	known := aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer()

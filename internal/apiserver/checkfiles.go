@@ -68,7 +68,8 @@ func checkTokenKeys(path string) error {
 func (o *Options) checkAdmission(path string) error {
 	scheme := runtime.NewScheme()
 	apiserverinstall.Install(scheme)
-	_, err := admission.ReadAdmissionConfiguration(o.upstream.Admission.GenericAdmission.Plugins.Registered(), path, scheme)
+	_, err := admission.ReadAdmissionConfiguration(
+		o.upstream.Admission.GenericAdmission.Plugins.Registered(), path, scheme)
 	return err
 }
 
@@ -79,7 +80,8 @@ func checkAudit(path string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := runtime.Decode(serializer.NewCodecFactory(audit.Scheme, serializer.EnableStrict).UniversalDecoder(), data); err != nil {
+	if _, err := runtime.Decode(serializer.NewCodecFactory(audit.Scheme,
+		serializer.EnableStrict).UniversalDecoder(), data); err != nil {
 		return err
 	}
 	_, err = policy.LoadPolicyFromFile(path)

@@ -15,7 +15,8 @@ func controllersRole() (rbacv1.Role, rbacv1.RoleBinding) {
 	meta := metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "kube-hyper-mini:controllers"}
 	role := rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
 		{Verbs: []string{"impersonate"}, APIGroups: []string{""}, Resources: []string{"serviceaccounts"}},
-		{Verbs: []string{"get", "create", "update"}, APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}},
+		{Verbs: []string{"get", "create", "update"}, APIGroups: []string{coordinationv1.GroupName},
+			Resources: []string{"leases"}},
 	}}
 	return role, rbacv1.RoleBinding{
 		ObjectMeta: meta,

@@ -26,7 +26,8 @@ func (b *builder) delegates(native *controlplane.Config, initializers []admissio
 	if b.config.Shared {
 		masters = 2
 	}
-	extensions, err := controlplane.CreateAPIExtensionsConfig(*native.Generic, native.VersionedInformers, initializers, b.options,
+	extensions, err := controlplane.CreateAPIExtensionsConfig(*native.Generic,
+		native.VersionedInformers, initializers, b.options,
 		masters, b.remote.webhooks, func(clients webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
 			return limitAnswers(authInfo(clients))
 		})
@@ -38,12 +39,14 @@ func (b *builder) delegates(native *controlplane.Config, initializers []admissio
 	etcdOptions := *b.options.Etcd
 	etcdOptions.StorageConfig.Codec = nil // the getter makes one for each CRD
 	extensions.ExtraConfig.CRDRESTOptionsGetter, err = b.config.Storage.CustomResourceGetter(
-		apiextensionsoptions.NewCRDRESTOptionsGetter(etcdOptions, b.generic.ResourceTransformers, b.generic.StorageObjectCountTracker), b.cached)
+		apiextensionsoptions.NewCRDRESTOptionsGetter(etcdOptions, b.generic.ResourceTransformers,
+			b.generic.StorageObjectCountTracker), b.cached)
 	if err != nil {
 		return nil, fmt.Errorf("configure the storage of custom resources: %w", err)
 	}
 
-	aggregator, err := controlplane.CreateAggregatorConfig(*native.Generic, b.options, native.VersionedInformers, b.remote.aggregator,
+	aggregator, err := controlplane.CreateAggregatorConfig(*native.Generic, b.options,
+		native.VersionedInformers, b.remote.aggregator,
 		native.ProxyTransport, native.PeerProxy, initializers)
 	if err != nil {
 		return nil, fmt.Errorf("configure the aggregator: %w", err)

@@ -29,7 +29,8 @@ func addDocuments(aggregator *aggregatorapiserver.APIAggregator, copies *aggrega
 	server := aggregator.GenericAPIServer
 	openAPI := newLazyOpenAPI()
 	d := &documents{copies: copies, openAPI: openAPI, sinks: aggregation.Sinks{OpenAPI: openAPI.awaitSinks}}
-	d.sinks.Discovery = aggregatorapiserver.NewDiscoveryManager(server.AggregatedDiscoveryGroupManager.WithSource(aggregated.AggregatorSource))
+	d.sinks.Discovery = aggregatorapiserver.NewDiscoveryManager(
+		server.AggregatedDiscoveryGroupManager.WithSource(aggregated.AggregatorSource))
 	return d, server.AddPostStartHook(kube.DocumentsHook, d.run)
 }
 

@@ -63,7 +63,8 @@ func (o *Options) served() (served, error) {
 		{apiextensionsapiserver.DefaultAPIResourceConfigSource(), apiextensionsapiserver.Scheme},
 		{aggregatorapiserver.DefaultAPIResourceConfigSource(), aggregatorscheme.Scheme},
 	} {
-		merged, err := resourceconfig.MergeAPIResourceConfigs(server.defaults, o.upstream.APIEnablement.RuntimeConfig, server.registry)
+		merged, err := resourceconfig.MergeAPIResourceConfigs(server.defaults,
+			o.upstream.APIEnablement.RuntimeConfig, server.registry)
 		if err != nil {
 			return nil, &config.FieldError{Path: "apiServer.runtimeConfig", Message: err.Error()}
 		}
@@ -93,7 +94,8 @@ func (o *Options) matchEnablement() error {
 	roles := rbacv1.SchemeGroupVersion.WithResource("clusterroles")
 	if !served.has(roles) && o.settings.APIServer.Authorization.ConfigFile == "" {
 		errs = append(errs, &config.FieldError{Path: "apiServer.runtimeConfig",
-			Message: roles.Group + " cannot be disabled: RBAC authorizes by it; name another authorizer in apiServer.authorization.configFile"})
+			Message: roles.Group +
+				" cannot be disabled: RBAC authorizes by it; name another authorizer in apiServer.authorization.configFile"})
 	}
 	return errors.Join(append(errs, o.matchAdmission(served), o.matchAuthorizers(served))...)
 }

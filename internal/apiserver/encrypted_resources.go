@@ -31,10 +31,12 @@ func (o *Options) checkEncryptedResources() error {
 	}
 	// Upstream's rules for names and wildcards, which the start would apply.
 	key := apiserver.Key{Name: "key", Secret: base64.StdEncoding.EncodeToString(make([]byte, 32))}
-	problems := validation.ValidateEncryptionConfiguration(&apiserver.EncryptionConfiguration{Resources: []apiserver.ResourceConfiguration{{
-		Resources: resources,
-		Providers: []apiserver.ProviderConfiguration{{Secretbox: &apiserver.SecretboxConfiguration{Keys: []apiserver.Key{key}}}},
-	}}}, true)
+	problems := validation.ValidateEncryptionConfiguration(
+		&apiserver.EncryptionConfiguration{Resources: []apiserver.ResourceConfiguration{{
+			Resources: resources,
+			Providers: []apiserver.ProviderConfiguration{{Secretbox: &apiserver.SecretboxConfiguration{
+				Keys: []apiserver.Key{key}}}},
+		}}}, true)
 	for _, problem := range problems {
 		errs = append(errs, &config.FieldError{Path: "apiServer.encryption.resources", Message: problem.ErrorBody()})
 	}
@@ -64,7 +66,8 @@ func (o *Options) unknownResource(text string) string {
 		return fmt.Sprintf("%q is not stored by this server%s", text, config.Suggest(text, builtInNames()))
 	}
 	if !strings.Contains(resource.Group, ".") {
-		return fmt.Sprintf("the group of %q is unknown; groups of custom resources have a dot, as in \"widgets.example.com\"", text)
+		return fmt.Sprintf("the group of %q is unknown; groups of custom resources have a dot, as in \"widgets.example.com\"",
+			text)
 	}
 	return ""
 }

@@ -15,5 +15,6 @@ func (s *Server) Encrypt(ctx context.Context, resource schema.GroupResource) ([]
 	if s.encryption == nil {
 		return nil, errors.New("the server was started without encryption")
 	}
-	return s.encryption.TransformerForResource(resource).TransformToStorage(ctx, []byte("a value"), store.ValueContext("a key"))
+	return s.encryption.TransformerForResource(resource).TransformToStorage(ctx, []byte("a value"),
+		store.ValueContext("a key"))
 }

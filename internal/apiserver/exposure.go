@@ -22,9 +22,11 @@ func Exposure(bindAddress, authenticationFile, server string) string {
 	if address.IsUnspecified() {
 		where = fmt.Sprintf("hosts that reach port %s of any address of this machine", port)
 	}
-	with := "client certificates and service account tokens of this server; without credentials to /livez, /readyz and /healthz only"
+	with := "client certificates and service account tokens of this server; without credentials to /livez, " +
+		"/readyz and /healthz only"
 	if authenticationFile != "" {
-		with = "client certificates and service account tokens of this server, and with the methods in apiServer.authentication.configFile"
+		with = "client certificates and service account tokens of this server, " +
+			"and with the methods in apiServer.authentication.configFile"
 	}
 	return fmt.Sprintf("%s can connect with %s; see \"kube-hyper-mini help network\"", where, with)
 }

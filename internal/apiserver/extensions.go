@@ -78,7 +78,8 @@ func (reservedGroups) Handles(operation admission.Operation) bool {
 }
 
 // Validate implements [admission.ValidationInterface].
-func (g reservedGroups) Validate(_ context.Context, attributes admission.Attributes, _ admission.ObjectInterfaces) error {
+func (g reservedGroups) Validate(_ context.Context, attributes admission.Attributes,
+	_ admission.ObjectInterfaces) error {
 	crd, ok := attributes.GetObject().(*apiextensions.CustomResourceDefinition)
 	if ok && slices.ContainsFunc(g, func(group Group) bool { return group.Name() == crd.Spec.Group }) {
 		return admission.NewForbidden(attributes, fmt.Errorf("the group %s has types of this server's program: choose "+
@@ -177,9 +178,11 @@ func (g groupStores) GetRESTOptions(resource schema.GroupResource, _ runtime.Obj
 		config.Transformer = transformers.TransformerForResource(resource)
 	}
 	return generic.RESTOptions{
-		StorageConfig: config, Decorator: generic.UndecoratedStorage, ResourcePrefix: resource.Group + "/" + resource.Resource,
+		StorageConfig: config, Decorator: generic.UndecoratedStorage,
+		ResourcePrefix:          resource.Group + "/" + resource.Resource,
 		EnableGarbageCollection: etcd.EnableGarbageCollection, DeleteCollectionWorkers: etcd.DeleteCollectionWorkers,
-		CountMetricPollPeriod: etcd.StorageConfig.CountMetricPollPeriod, StorageObjectCountTracker: g.generic.StorageObjectCountTracker,
+		CountMetricPollPeriod:     etcd.StorageConfig.CountMetricPollPeriod,
+		StorageObjectCountTracker: g.generic.StorageObjectCountTracker,
 	}, nil
 }
 
@@ -203,7 +206,8 @@ func (b *builder) extendAuthentication(c *genericapiserver.Config) {
 		list = append(list, bearertoken.New(token))
 	}
 	if list = append(list, added.Requests...); len(list) > 0 {
-		c.Authentication.Authenticator = union.New(c.Authentication.Authenticator, group.NewAuthenticatedGroupAdder(union.New(list...)))
+		c.Authentication.Authenticator = union.New(c.Authentication.Authenticator,
+			group.NewAuthenticatedGroupAdder(union.New(list...)))
 	}
 }
 

@@ -23,7 +23,8 @@ func (g growthLimit) Handles(admission.Operation) bool { return g.most > 0 }
 
 // Validate implements [admission.ValidationInterface]. An object that has had more
 // entries before may become smaller.
-func (g growthLimit) Validate(ctx context.Context, attributes admission.Attributes, _ admission.ObjectInterfaces) error {
+func (g growthLimit) Validate(ctx context.Context, attributes admission.Attributes,
+	_ admission.ObjectInterfaces) error {
 	info, known := request.RequestInfoFrom(ctx)
 	if !known || info.Verb != "patch" || attributes.GetObject() == nil || g.requesters.name(ctx) == controllerRequesters {
 		return nil

@@ -28,7 +28,8 @@ func explainIssuers(c *genericapiserver.Config) {
 		case len(issuer) > maxIssuer:
 			issuer = issuer[:maxIssuer] + "..."
 		}
-		return nil, false, fmt.Errorf("the token is of the issuer %q, which must be one of apiServer.authentication.configFile", issuer)
+		return nil, false, fmt.Errorf("the token is of the issuer %q, which must be one of "+
+			"apiServer.authentication.configFile", issuer)
 	})
 	c.Authentication.Authenticator = union.New(c.Authentication.Authenticator, explain)
 }

@@ -40,9 +40,11 @@ func Listen(serving *config.Serving, limits config.Limits, log *slog.Logger) (*L
 	listener, err := net.Listen("tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("%s is taken by another program: stop it, or choose another port with --port (0 takes a free one)", address)
+		return nil, fmt.Errorf("%s is taken by another program: stop it, or choose another port with --port "+
+			"(0 takes a free one)", address)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, fmt.Errorf("%s is not an address of this machine: set serving.bindAddress to one that is, or to 0.0.0.0", serving.BindAddress)
+		return nil, fmt.Errorf("%s is not an address of this machine: set serving.bindAddress to one that is, or to 0.0.0.0",
+			serving.BindAddress)
 	case errors.Is(err, os.ErrPermission):
 		return nil, fmt.Errorf("%s may not be used by this user: choose a port above 1023 with --port", address)
 	case err != nil:

@@ -77,7 +77,8 @@ func (g *listGate) limit(next http.Handler) http.Handler {
 		}
 		listed := g.listed(r, info)
 		if err := g.refusal(r, info, listed); err != nil {
-			responsewriters.ErrorNegotiated(err, g.serializer, schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
+			responsewriters.ErrorNegotiated(err, g.serializer,
+				schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
 			return
 		}
 		cost := cost(r, listed)
@@ -89,7 +90,8 @@ func (g *listGate) limit(next http.Handler) http.Handler {
 		if !ok {
 			err := errors.NewTooManyRequests("other lists of many objects are being served; use limit and continue, or try "+
 				"again later", retryAfter())
-			responsewriters.ErrorNegotiated(err, g.serializer, schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
+			responsewriters.ErrorNegotiated(err, g.serializer,
+				schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
 			return
 		}
 		defer release()
@@ -131,8 +133,9 @@ func (g *listGate) refusal(r *http.Request, info *request.RequestInfo, listed st
 				"request JSON%s", listed.Bytes>>20, largestYAML>>20, advice),
 		}}
 	case largest > 0 && listed.Bytes > largest:
-		return errors.NewRequestEntityTooLargeError(fmt.Sprintf("the list has about %d MiB, which cannot be sent before its timeout, "+
-			"and at most %d MiB are allowed (limits.largestList of the server's configuration)%s", listed.Bytes>>20, largest>>20, advice))
+		return errors.NewRequestEntityTooLargeError(fmt.Sprintf("the list has about %d MiB, which cannot be sent "+
+			"before its timeout, and at most %d MiB are allowed (limits.largestList of the server's configuration)%s",
+			listed.Bytes>>20, largest>>20, advice))
 	}
 	return nil
 }

@@ -126,7 +126,8 @@ func (o *Options) setDefaults() {
 	// complete replaces them; upstream's validation needs some.
 	keys := NewTokenKeys()
 	u.ServiceAccountIssuer, u.Authentication.ServiceAccounts.ExternalPublicKeysGetter = keys, keys
-	if o.settings.APIServer.Authorization.ConfigFile == "" && !o.settings.has("authorization-mode", "authorization-config") {
+	if o.settings.APIServer.Authorization.ConfigFile == "" &&
+		!o.settings.has("authorization-mode", "authorization-config") {
 		u.Authorization.Modes = []string{modes.ModeRBAC}
 	}
 }
@@ -140,7 +141,8 @@ func (o *Options) setFields() {
 	u.APIEnablement.RuntimeConfig = runtimeConfig(api.RuntimeConfig)
 	u.Audit.PolicyFile = api.Audit.PolicyFile
 	log := &u.Audit.LogOptions
-	log.Path, log.MaxAge, log.MaxBackups, log.MaxSize = api.Audit.LogPath, api.Audit.LogMaxAge, api.Audit.LogMaxBackup, api.Audit.LogMaxSize
+	log.Path, log.MaxAge = api.Audit.LogPath, api.Audit.LogMaxAge
+	log.MaxBackups, log.MaxSize = api.Audit.LogMaxBackup, api.Audit.LogMaxSize
 	u.Authentication.AuthenticationConfigFile = api.Authentication.ConfigFile
 	u.Authentication.ServiceAccounts.MaxExpiration = api.Authentication.MaxTokenExpiration.Duration
 	u.Authorization.AuthorizationConfigurationFile = api.Authorization.ConfigFile
@@ -191,7 +193,7 @@ var owned = map[string]string{
 	"proxy-client-cert-file":             "the files in <dataDir>/pki",
 	"proxy-client-key-file":              "the files in <dataDir>/pki",
 	"etcd-readycheck-timeout":            "etcd-healthcheck-timeout, which is for both",
-	"requestheader-allowed-names":        "the files in <dataDir>/pki: one name is allowed, that of front-proxy-client.crt",
+	"requestheader-allowed-names":        "the name of front-proxy-client.crt, the only one that is allowed",
 	"requestheader-username-headers":     "X-Remote-User, which upstream's servers send",
 	"requestheader-uid-headers":          "X-Remote-Uid, which upstream's servers send",
 	"requestheader-group-headers":        "X-Remote-Group, which upstream's servers send",
@@ -231,7 +233,8 @@ func (o *Options) setFlags(flags *pflag.FlagSet) error {
 		case unsupported[name] != "":
 			refuse(unsupported[name])
 		case flags.Lookup(name) == nil:
-			refuse("no such flag" + config.Suggest(name, flagNames(flags)) + "; it must be one of kube-apiserver's generic flags")
+			refuse("no such flag" + config.Suggest(name, flagNames(flags)) +
+				"; it must be one of kube-apiserver's generic flags")
 		default:
 			set(path, name, string(api.Flags[name]))
 		}

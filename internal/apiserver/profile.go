@@ -82,7 +82,8 @@ func (p profile) validate() []error {
 // tokenGetter returns the function for
 // [options.ServiceAccountAuthenticationOptions.OptionalTokenGetter]; nil for upstream's
 // own, which reads pods and nodes.
-func (p profile) tokenGetter(client client.Interface) func(informers.SharedInformerFactory) serviceaccount.ServiceAccountTokenGetter {
+func (p profile) tokenGetter(
+	client client.Interface) func(informers.SharedInformerFactory) serviceaccount.ServiceAccountTokenGetter {
 	if p.all != nil {
 		return nil
 	}
@@ -142,7 +143,8 @@ func (p profile) storesMore(resource schema.GroupResource) bool {
 }
 
 // newServer creates the native API server with its types.
-func (p profile) newServer(c *controlplane.Config, shared bool, delegate genericapiserver.DelegationTarget) (*controlplane.Server, error) {
+func (p profile) newServer(c *controlplane.Config, shared bool,
+	delegate genericapiserver.DelegationTarget) (*controlplane.Server, error) {
 	if p.all != nil {
 		return kubernetes.New(kubernetes.Config{ControlPlane: c, Options: p.all, Shared: shared}, delegate)
 	}

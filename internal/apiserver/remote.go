@@ -42,7 +42,8 @@ func (b *builder) configureRemote() error {
 		resolver: resolver, metrics: metrics.NewKubeRegistry()}
 	if selector := b.generic.EgressSelector; selector != nil {
 		dialers := map[egressselector.EgressType]utilnet.DialFunc{}
-		for _, kind := range []egressselector.EgressType{egressselector.ControlPlane, egressselector.Etcd, egressselector.Cluster} {
+		for _, kind := range []egressselector.EgressType{egressselector.ControlPlane,
+			egressselector.Etcd, egressselector.Cluster} {
 			dial, err := selector.Lookup(kind.AsNetworkContext())
 			if err != nil {
 				return fmt.Errorf("look up the egress to %s: %w", kind, err)
@@ -101,14 +102,16 @@ func (b *builder) followRemote(aggregator *aggregatorapiserver.APIAggregator) (*
 	if err != nil {
 		return nil, err
 	}
-	return documents, aggregator.GenericAPIServer.AddPostStartHook(kube.RemoteHook, func(hook genericapiserver.PostStartHookContext) error {
-		go availability.Run(hook)
-		go b.trusted.run(hook)
-		go func(ctx context.Context) {
-			if err := resolver.Run(ctx, hook.LoopbackClientConfig, b.remote.direct, b.config.Log); err != nil && ctx.Err() == nil {
-				klog.ErrorS(err, "Watching ServiceEndpoint objects failed")
-			}
-		}(hook)
-		return nil
-	})
+	return documents, aggregator.GenericAPIServer.AddPostStartHook(kube.RemoteHook,
+		func(hook genericapiserver.PostStartHookContext) error {
+			go availability.Run(hook)
+			go b.trusted.run(hook)
+			go func(ctx context.Context) {
+				if err := resolver.Run(ctx, hook.LoopbackClientConfig, b.remote.direct,
+					b.config.Log); err != nil && ctx.Err() == nil {
+					klog.ErrorS(err, "Watching ServiceEndpoint objects failed")
+				}
+			}(hook)
+			return nil
+		})
 }

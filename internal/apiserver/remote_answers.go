@@ -34,7 +34,8 @@ func (b *builder) limitRemote(next http.Handler) http.Handler {
 					"resource", info.Resource, "verb", info.Verb, "limit", maxRemoteAnswer)
 			}
 		}
-		next.ServeHTTP(responsewriter.WrapForHTTP1Or2(&boundedAnswer{ResponseWriter: w, left: maxRemoteAnswer, exceeded: exceeded}), r)
+		next.ServeHTTP(responsewriter.WrapForHTTP1Or2(
+			&boundedAnswer{ResponseWriter: w, left: maxRemoteAnswer, exceeded: exceeded}), r)
 	})
 }
 

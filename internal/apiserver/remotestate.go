@@ -25,7 +25,8 @@ func (s *Server) RemoteServers() (endpoints.Remote, error) {
 		}
 		remote.APIServices++
 		if available, message := availability(service); !available {
-			remote.Failing = append(remote.Failing, endpoints.FailingRemote{Kind: "APIService", Name: service.Name, Reason: message})
+			remote.Failing = append(remote.Failing, endpoints.FailingRemote{Kind: "APIService",
+				Name: service.Name, Reason: message})
 		}
 	}
 	slices.SortFunc(remote.Failing, func(a, b endpoints.FailingRemote) int { return cmp.Compare(a.Name, b.Name) })

@@ -23,7 +23,8 @@ type tokenGetter struct {
 // the informers' caches, and reads objects that they lack from the API server through
 // client: a cache may be behind, and the token of a new service account is valid at
 // once.
-func tokenGetterFor(client kubernetes.Interface) func(informers.SharedInformerFactory) serviceaccount.ServiceAccountTokenGetter {
+func tokenGetterFor(
+	client kubernetes.Interface) func(informers.SharedInformerFactory) serviceaccount.ServiceAccountTokenGetter {
 	return func(factory informers.SharedInformerFactory) serviceaccount.ServiceAccountTokenGetter {
 		core := factory.Core().V1()
 		return tokenGetter{serviceaccountcontroller.NewGetterFromClient(client, core.Secrets().Lister(),

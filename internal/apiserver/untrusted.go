@@ -34,7 +34,8 @@ type trustedRequest struct {
 	end   context.CancelCauseFunc
 }
 
-func newTrustedRequests(revoked func(*x509.Certificate) bool, authorities ...dynamiccertificates.CAContentProvider) *trustedRequests {
+func newTrustedRequests(revoked func(*x509.Certificate) bool,
+	authorities ...dynamiccertificates.CAContentProvider) *trustedRequests {
 	t := &trustedRequests{revoked: revoked, open: map[*trustedRequest]bool{}}
 	for _, authority := range authorities {
 		if authority != nil {

@@ -44,7 +44,8 @@ func (l *watchLimit) limit(next http.Handler) http.Handler {
 			err := errors.NewTooManyRequests(fmt.Sprintf("%q has %d open watches, the most that limits.watchesPerUser of "+
 				"the server's configuration allows: "+
 				"close watches that are not used, or raise the limit", name, l.most), watchRetry)
-			responsewriters.ErrorNegotiated(err, l.serializer, schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
+			responsewriters.ErrorNegotiated(err, l.serializer,
+				schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
 			return
 		}
 		defer end()

@@ -40,7 +40,9 @@ func limitAnswers(clients webhook.AuthenticationInfoResolver) webhook.Authentica
 		return config, nil
 	}
 	return &webhook.AuthenticationInfoResolverDelegator{
-		ClientConfigForFunc: func(hostPort string) (*rest.Config, error) { return limited(clients.ClientConfigFor(hostPort)) },
+		ClientConfigForFunc: func(hostPort string) (*rest.Config, error) {
+			return limited(clients.ClientConfigFor(hostPort))
+		},
 		ClientConfigForServiceFunc: func(name, namespace string, port int) (*rest.Config, error) {
 			return limited(clients.ClientConfigForService(name, namespace, port))
 		},

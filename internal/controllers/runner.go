@@ -136,7 +136,8 @@ func (r *Runner) run(ctx context.Context, cfg Config, ready func()) error {
 		if err != nil {
 			return fmt.Errorf("make the client of the informers: %w", err)
 		}
-		cfg.Informers = informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(servedtypes.DropUnread))
+		cfg.Informers = informers.NewSharedInformerFactoryWithOptions(client, 0,
+			informers.WithTransform(servedtypes.DropUnread))
 	}
 	if cfg.informersStop == nil {
 		cfg.informersStop = ctx.Done()

@@ -83,7 +83,8 @@ func (d *directory) missing(add func(Finding), list []pki.Entry) {
 		return
 	}
 	add(Finding{
-		Severity: Failure, Object: filepath.Join(d.config.DataDir, "pki"), Problem: "these files are missing: " + strings.Join(names, ", "),
+		Severity: Failure, Object: filepath.Join(d.config.DataDir, "pki"),
+		Problem: "these files are missing: " + strings.Join(names, ", "),
 		Remedy: "put them back from a backup; or have new ones made, with which all kubeconfigs and tokens become " +
 			"invalid: " + program + " server --new-identity",
 	})
@@ -115,7 +116,8 @@ func (d *directory) expiry(add func(Finding), entry pki.Entry) {
 	rotate := program + " certs rotate " + kind + " --data-dir " + logging.ShellWord(d.config.DataDir)
 	switch {
 	case authority && severity == Failure:
-		f.Remedy = "stop the server and have a new authority made; all clients then need new kubeconfigs (" + program + " kubeconfig)"
+		f.Remedy = "stop the server and have a new authority made; all clients then need new kubeconfigs (" + program +
+			" kubeconfig)"
 		f.Commands = []string{rotate + " --overlap 0s"}
 	case authority:
 		f.Remedy = "replace the authority while clients keep working; give them the new kubeconfigs during the overlap"

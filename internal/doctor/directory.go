@@ -132,7 +132,8 @@ func (d *directory) release(add func(Finding)) error {
 		add(Finding{
 			Severity: Failure, Object: d.config.DataDir, Problem: fmt.Sprintf("kube-hyper-mini %s has written it, "+
 				"and this is %s, which cannot read it", stamp, current),
-			Remedy: "run the newer release; or restore the backup before-upgrade-* that it made, see " + program + " backup list",
+			Remedy: "run the newer release; or restore the backup before-upgrade-* that it made, see " + program +
+				" backup list",
 		})
 	} else if err := current.CheckSkip(*stamp); err != nil {
 		add(Finding{Severity: Failure, Object: d.config.DataDir, Problem: err.Error(),
@@ -170,12 +171,14 @@ func (d *directory) disk(add func(Finding)) error {
 	finding := Finding{
 		Object:  d.config.DataDir,
 		Problem: fmt.Sprintf("its disk has %s free of %s", datadir.Size(free), datadir.Size(total)),
-		Remedy: fmt.Sprintf("make room: the server needs %s, and as much again for backups; old backups and before-restore-* can go",
+		Remedy: fmt.Sprintf("make room: the server needs %s, and as much again for backups; "+
+			"old backups and before-restore-* can go",
 			datadir.Size(2*reserve)),
 	}
 	switch {
 	case free < reserve:
-		finding.Severity, finding.Problem = Failure, finding.Problem+": reads and deletions are served, other writes are refused"
+		finding.Severity, finding.Problem = Failure, finding.Problem+
+			": reads and deletions are served, other writes are refused"
 		add(finding)
 	case free < 2*reserve:
 		finding.Severity, finding.Problem = Risk, finding.Problem+": no backups are made, and soon writes are refused"
@@ -224,8 +227,9 @@ func (d *directory) database(ctx context.Context) {
 // integrity reports missing and damaged data.
 func (d *directory) integrity(ctx context.Context, add func(Finding), dir string) error {
 	if datadir.SwapInterrupted(d.config.DataDir) {
-		add(Finding{Severity: Risk, Object: d.config.DataDir, Problem: "a restore was interrupted while it replaced the content",
-			Remedy: "start the server, or restore again: either completes the interrupted restore first"})
+		add(Finding{Severity: Risk, Object: d.config.DataDir,
+			Problem: "a restore was interrupted while it replaced the content",
+			Remedy:  "start the server, or restore again: either completes the interrupted restore first"})
 		return errors.New("a restore is not complete")
 	}
 	stamp, err := datadir.ReadStamp(d.config.DataDir)

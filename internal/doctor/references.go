@@ -45,7 +45,8 @@ func (d *directory) externalEtcd(ctx context.Context, add func(Finding)) error {
 	all := external.Endpoints
 	var failed []string
 	for _, endpoint := range all {
-		if err := etcd.Probe(ctx, etcd.External{CAFile: external.CAFile, CertFile: external.CertFile, KeyFile: external.KeyFile}, endpoint); err != nil {
+		if err := etcd.Probe(ctx, etcd.External{CAFile: external.CAFile, CertFile: external.CertFile,
+			KeyFile: external.KeyFile}, endpoint); err != nil {
 			failed = append(failed, fmt.Sprintf("%s (%v)", endpoint, err))
 		}
 	}
@@ -140,10 +141,12 @@ func servicesOf(item *unstructured.Unstructured) (found []service) {
 func withoutEndpoint(object string, s service) Finding {
 	return Finding{
 		Severity: Risk, Object: object,
-		Problem: fmt.Sprintf("it refers to service %s/%s, for which there is no ServiceEndpoint: it works only if %s.%s.svc resolves",
+		Problem: fmt.Sprintf("it refers to service %s/%s, for which there is no ServiceEndpoint: "+
+			"it works only if %s.%s.svc resolves",
 			s.namespace, s.name, s.name, s.namespace),
 		Remedy: fmt.Sprintf("apply a ServiceEndpoint with the address of its server, or delete the object:\n"+
-			"apiVersion: %s/%s\nkind: ServiceEndpoint\nmetadata: {namespace: %s, name: %s}\nspec: {targets: [\"https://HOST:PORT\"]}",
+			"apiVersion: %s/%s\nkind: ServiceEndpoint\nmetadata: {namespace: %s, name: %s}\nspec: {targets: "+
+			"[\"https://HOST:PORT\"]}",
 			endpoints.Group, endpoints.Version, s.namespace, s.name),
 	}
 }
@@ -152,7 +155,8 @@ func withoutEndpoint(object string, s service) Finding {
 const pageSize = 100
 
 // each calls f with each object of a type.
-func (s *server) each(ctx context.Context, resource schema.GroupVersionResource, f func(*unstructured.Unstructured)) error {
+func (s *server) each(ctx context.Context, resource schema.GroupVersionResource,
+	f func(*unstructured.Unstructured)) error {
 	options := metav1.ListOptions{Limit: pageSize}
 	for {
 		page, err := s.objects.Resource(resource).List(ctx, options)

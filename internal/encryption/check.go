@@ -68,7 +68,9 @@ func checkBelow(ctx context.Context, kv clientv3.KV, ring keyring, file, resourc
 	for key, object := range unreadable {
 		// One damaged object among readable ones does not mean a wrong key.
 		if !readable[key] {
-			return fmt.Errorf("%s in etcd are %w under the name that %s has in %s (%s cannot be decrypted): put the former key back, from a backup, and give each key a name of its own; `kube-hyper-mini encryption rotate` makes a new key", resource, ErrOtherKey, describe(key), file, object)
+			return fmt.Errorf("%s in etcd are %w under the name that %s has in %s (%s cannot be decrypted): "+
+				"put the former key back, from a backup, and give each key a name of its own; "+
+				"`kube-hyper-mini encryption rotate` makes a new key", resource, ErrOtherKey, describe(key), file, object)
 		}
 	}
 	return nil

@@ -84,10 +84,11 @@ func parse(file string, data []byte) (*configuration, error) {
 func (c *configuration) isGenerated(data []byte) bool {
 	keys := c.secretboxKeys()
 	same, err := c.withKeys(keys).marshal()
-	return err == nil && len(keys) > 0 && string(same) == string(data) && !slices.ContainsFunc(keys, func(key apiserverv1.Key) bool {
-		secret, err := base64.StdEncoding.DecodeString(key.Secret)
-		return err != nil || key.Name != keyName(secret)
-	})
+	return err == nil && len(keys) > 0 && string(same) == string(data) &&
+		!slices.ContainsFunc(keys, func(key apiserverv1.Key) bool {
+			secret, err := base64.StdEncoding.DecodeString(key.Secret)
+			return err != nil || key.Name != keyName(secret)
+		})
 }
 
 // withKeys returns what the server writes for the same resources and these keys.

@@ -47,7 +47,8 @@ func storedBelow(root, resource string) []string {
 	if name == "*" {
 		below = append(below, store.NamespaceKeys(root, store.CustomResourcePrefix(schema.GroupResource{Group: group}), ""))
 	} else if group != "" {
-		below = append(below, store.NamespaceKeys(root, store.CustomResourcePrefix(schema.GroupResource{Group: group, Resource: name}), ""))
+		below = append(below, store.NamespaceKeys(root,
+			store.CustomResourcePrefix(schema.GroupResource{Group: group, Resource: name}), ""))
 	}
 	for builtIn, of := range builtInGroups() {
 		if of == group && (builtIn == name || name == "*") {

@@ -129,7 +129,8 @@ func (w *rewriter) rewrite(ctx context.Context, object *mvccpb.KeyValue) error {
 	key := string(object.Key)
 	value, err := w.ring.decrypt(ctx, key, object.Value)
 	if err != nil {
-		return fmt.Errorf("%s cannot be decrypted with %s in %s, which stays for that reason: put the right key back from a backup, or delete the object with `etcdctl del`, and rotate again: %w",
+		return fmt.Errorf("%s cannot be decrypted with %s in %s, which stays for that reason: "+
+			"put the right key back from a backup, or delete the object with `etcdctl del`, and rotate again: %w",
 			key, describe(store.KeyPrefix(object.Value)), w.File, err)
 	}
 	if entry := w.entryOf(key); entry == nil || !writesPlain(*entry) {

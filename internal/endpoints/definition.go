@@ -74,12 +74,14 @@ func Install(ctx context.Context, client *rest.Config, log *slog.Logger) error {
 	case found && existing.GetAnnotations()[digestAnnotation] == wanted.GetAnnotations()[digestAnnotation]:
 		return nil
 	case found && versionOf(existing) > definitionVersion:
-		log.Info("the definition of ServiceEndpoint is that of a newer server", "version", versionOf(existing), "own", definitionVersion)
+		log.Info("the definition of ServiceEndpoint is that of a newer server", "version",
+			versionOf(existing), "own", definitionVersion)
 		return nil
 	case err != nil && !apierrors.IsNotFound(err):
 		return fmt.Errorf("read the definition %s: %w", definitionName, err)
 	}
-	if _, err := crds.Apply(ctx, definitionName, wanted, metav1.ApplyOptions{FieldManager: fieldManager, Force: true}); err != nil {
+	if _, err := crds.Apply(ctx, definitionName, wanted,
+		metav1.ApplyOptions{FieldManager: fieldManager, Force: true}); err != nil {
 		if found {
 			log.Warn("updating the definition of ServiceEndpoint failed; that of an earlier server stays in use", "error", err)
 			return nil
@@ -117,7 +119,8 @@ func create(ctx context.Context, client dynamic.Interface) (created bool, err er
 // starting server has read all its types it answers "not found, try again in 5 s"
 // (k8s.io/apiserver/pkg/util/notfoundhandler), for which client-go would wait. It logs a
 // warning after servedWarning.
-func listOnceServed(ctx context.Context, config *rest.Config, log *slog.Logger) (*unstructured.UnstructuredList, error) {
+func listOnceServed(ctx context.Context, config *rest.Config,
+	log *slog.Logger) (*unstructured.UnstructuredList, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make the client for %s: %w", definitionName, err)
@@ -147,23 +150,27 @@ func listOnceServed(ctx context.Context, config *rest.Config, log *slog.Logger) 
 // definition is the CRD with its digest.
 func definition() (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&apiextensionsv1.CustomResourceDefinition{
-		TypeMeta:   metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
+		TypeMeta: metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(),
+			Kind: "CustomResourceDefinition"},
 		ObjectMeta: metav1.ObjectMeta{Name: definitionName},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: Group,
 			Names: apiextensionsv1.CustomResourceDefinitionNames{
-				Plural: plural, Singular: "serviceendpoint", Kind: "ServiceEndpoint", ListKind: "ServiceEndpointList", ShortNames: []string{"sep"},
+				Plural: plural, Singular: "serviceendpoint", Kind: "ServiceEndpoint", ListKind: "ServiceEndpointList",
+				ShortNames: []string{"sep"},
 				// As Services; without a type of this category, kubectl get all is an error.
 				Categories: []string{"all"},
 			},
 			Scope: apiextensionsv1.NamespaceScoped,
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 				Name: Version, Served: true, Storage: true,
-				Schema:       &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: objectSchema()},
-				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: objectSchema()},
+				Subresources: &apiextensionsv1.CustomResourceSubresources{
+					Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
 				AdditionalPrinterColumns: []apiextensionsv1.CustomResourceColumnDefinition{
 					{Name: "Targets", Type: "string", JSONPath: ".spec.targets"},
-					{Name: "Reachable", Type: "string", JSONPath: ".status.reachable", Description: "How many of the targets speak TLS"},
+					{Name: "Reachable", Type: "string", JSONPath: ".status.reachable",
+						Description: "How many of the targets speak TLS"},
 					{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"},
 				},
 			}},
@@ -180,7 +187,8 @@ func definition() (*unstructured.Unstructured, error) {
 		return nil, fmt.Errorf("render the definition %s: %w", definitionName, err)
 	}
 	digest := sha256.Sum256(rendered)
-	crd.SetAnnotations(map[string]string{digestAnnotation: hex.EncodeToString(digest[:8]), versionAnnotation: strconv.Itoa(definitionVersion)})
+	crd.SetAnnotations(map[string]string{digestAnnotation: hex.EncodeToString(digest[:8]),
+		versionAnnotation: strconv.Itoa(definitionVersion)})
 	return crd, nil
 }
 
@@ -192,7 +200,8 @@ func ViewRole() rbacv1.ClusterRole {
 			Name:   "kube-hyper-mini:serviceendpoints:view",
 			Labels: map[string]string{"rbac.authorization.k8s.io/aggregate-to-view": "true"},
 		},
-		Rules: []rbacv1.PolicyRule{{Verbs: []string{"get", "list", "watch"}, APIGroups: []string{Group}, Resources: []string{plural}}},
+		Rules: []rbacv1.PolicyRule{{Verbs: []string{"get", "list", "watch"}, APIGroups: []string{Group},
+			Resources: []string{plural}}},
 	}
 }
 
@@ -215,13 +224,15 @@ func objectSchema() *apiextensionsv1.JSONSchemaProps {
 	}
 	return &apiextensionsv1.JSONSchemaProps{
 		Type: "object", Required: []string{"spec"},
-		Description: "ServiceEndpoint says where the server behind a service: reference of an APIService, an admission webhook or a " +
+		Description: "ServiceEndpoint says where the server behind a service: reference of an APIService, " +
+			"an admission webhook or a " +
 			"conversion webhook is. Its namespace and name are those of the Service that the reference names.",
 		Properties: map[string]apiextensionsv1.JSONSchemaProps{
 			"spec": {Type: "object", Required: []string{"targets"}, Properties: map[string]apiextensionsv1.JSONSchemaProps{
 				"targets": {
 					Type: "array", MinItems: ptr.To[int64](1), MaxItems: ptr.To[int64](64), XListType: ptr.To("set"),
-					Description: "Where the replicas of the server listen, as https://host:port. They are used in turn; one that does not accept " +
+					Description: "Where the replicas of the server listen, as https://host:port. They are used in turn; " +
+						"one that does not accept " +
 						"connections is asked last. Their certificates must be valid for <name>.<namespace>.svc.",
 					Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &target},
 				},

@@ -63,12 +63,14 @@ func (r *Resolver) Dialer(base utilnet.DialFunc) utilnet.DialFunc {
 		if err != nil || !pooled {
 			return connection, err
 		}
-		return &connections.Pooled{Conn: connection, Current: func() bool { return slices.Contains(r.targets(ref), target) }}, nil
+		return &connections.Pooled{Conn: connection,
+			Current: func() bool { return slices.Contains(r.targets(ref), target) }}, nil
 	}
 }
 
 // dialServiceName dials the name that cluster DNS would resolve.
-func dialServiceName(ctx context.Context, network string, ref Reference, port string, base utilnet.DialFunc) (net.Conn, error) {
+func dialServiceName(ctx context.Context, network string, ref Reference, port string,
+	base utilnet.DialFunc) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	connection, err := base(ctx, network, net.JoinHostPort(ref.host(), port))

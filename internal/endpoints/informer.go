@@ -48,7 +48,8 @@ func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.Di
 		r.setTargets(&list.Items[i])
 	}
 	close(r.synced)
-	informer := dynamicinformer.NewFilteredDynamicInformer(dynamicClient, serviceEndpoints, "", probePeriod, cache.Indexers{}, nil)
+	informer := dynamicinformer.NewFilteredDynamicInformer(dynamicClient, serviceEndpoints, "",
+		probePeriod, cache.Indexers{}, nil)
 	if err := informer.Informer().SetWatchErrorHandlerWithContext(reinstall(dynamicClient, log)); err != nil {
 		return fmt.Errorf("follow ServiceEndpoints: %w", err)
 	}
@@ -99,7 +100,8 @@ func reinstall(client dynamic.Interface, log *slog.Logger) cache.WatchErrorHandl
 			log.Warn("the definition of ServiceEndpoint was deleted and cannot be created again: references to Services are "+
 				"not resolved", "error", createErr)
 		} else {
-			log.Warn("ServiceEndpoints are not served, though they are defined: see the conditions of crd/"+definitionName, "error", err)
+			log.Warn("ServiceEndpoints are not served, though they are defined: see the conditions of crd/"+
+				definitionName, "error", err)
 		}
 	}
 }

@@ -60,7 +60,8 @@ type status struct {
 func (p *prober) handle(ctx context.Context, ref Reference) reconcile.Result {
 	allReachable, err := p.probe(ctx, ref)
 	if err != nil && ctx.Err() == nil {
-		utilruntime.HandleErrorWithContext(ctx, err, "Updating the status of a ServiceEndpoint failed", "serviceEndpoint", ref)
+		utilruntime.HandleErrorWithContext(ctx, err,
+			"Updating the status of a ServiceEndpoint failed", "serviceEndpoint", ref)
 	}
 	if allReachable && err == nil {
 		return reconcile.Done()
@@ -124,7 +125,8 @@ func (p *prober) probe(ctx context.Context, ref Reference) (bool, error) {
 // write writes the wanted status with the condition if it differs from the
 // current one.
 func (p *prober) write(ctx context.Context, ref Reference, current, wanted status, condition metav1.Condition) error {
-	if changed := meta.SetStatusCondition(&wanted.Conditions, condition); !changed && wanted.Reachable == current.Reachable {
+	if changed := meta.SetStatusCondition(&wanted.Conditions, condition); !changed &&
+		wanted.Reachable == current.Reachable {
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{"status": wanted})
@@ -147,7 +149,8 @@ func (p *prober) statusError(ref Reference, target string, err error) error {
 		return err
 	}
 	if p.denied.Changed(deniedKey(ref, target), "") {
-		p.log.Warn("a ServiceEndpoint has a target that is not allowed", "serviceEndpoint", ref, "target", target, "reason", denied)
+		p.log.Warn("a ServiceEndpoint has a target that is not allowed", "serviceEndpoint", ref,
+			"target", target, "reason", denied)
 	}
 	if denied.Resolved {
 		return fmt.Errorf("%s is not reachable", target)
@@ -205,7 +208,8 @@ func (p *prober) handshake(ctx context.Context, ref Reference, target string) (d
 	if err != nil {
 		return err, p.statusError(ref, target, err)
 	}
-	client := tls.Client(connection, &tls.Config{ServerName: ref.host(), InsecureSkipVerify: true}) //nolint:gosec // see above
+	//nolint:gosec // see above
+	client := tls.Client(connection, &tls.Config{ServerName: ref.host(), InsecureSkipVerify: true})
 	err = client.HandshakeContext(ctx)
 	_ = client.Close() // the handshake is the whole probe
 	if err != nil {

@@ -226,7 +226,8 @@ type resolveFunc func(Reference) string
 // [Resolver.Dialer], which returns an error for a reference without targets.
 func (f resolveFunc) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
 	if len(validation.IsDNS1035Label(name))+len(validation.IsDNS1123Label(namespace)) > 0 || port < 1 || port > 65535 {
-		return nil, fmt.Errorf("resolve service %q in namespace %q, port %d: not a Service's name, namespace and port", name, namespace, port)
+		return nil, fmt.Errorf("resolve service %q in namespace %q, port %d: not a Service's name, namespace and port", name,
+			namespace, port)
 	}
 	host := f(Reference{Namespace: namespace, Name: name})
 	return &url.URL{Scheme: "https", Host: net.JoinHostPort(host, strconv.Itoa(int(port)))}, nil

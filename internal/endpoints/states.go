@@ -21,7 +21,8 @@ func (r *Resolver) States() []State {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return slices.SortedFunc(maps.Values(r.states), func(a, b State) int {
-		return cmp.Or(cmp.Compare(a.Reference.Namespace, b.Reference.Namespace), cmp.Compare(a.Reference.Name, b.Reference.Name))
+		return cmp.Or(cmp.Compare(a.Reference.Namespace, b.Reference.Namespace),
+			cmp.Compare(a.Reference.Name, b.Reference.Name))
 	})
 }
 

@@ -160,7 +160,8 @@ func exists(path string) bool {
 // Configuration gets the data directory from etcd, writes the key that signs tokens,
 // and returns the configuration of the server. release removes the files outside of
 // envtest's directories; call it when the server has ended.
-func (a *APIServer) Configuration(ctx context.Context) (cfg *config.ServerConfiguration, release func() error, err error) {
+func (a *APIServer) Configuration(
+	ctx context.Context) (cfg *config.ServerConfiguration, release func() error, err error) {
 	release = func() error { return nil }
 	var found *store
 	if address, err := url.Parse(a.etcd[0]); err != nil || address.Scheme == "http" {

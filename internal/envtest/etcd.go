@@ -51,7 +51,8 @@ func NewEtcd(args []string) (*EtcdServer, error) {
 	flags.StringSlice("listen-peer-urls", nil, "accepted; there are no peers")
 	noFsync := flags.Bool("unsafe-no-fsync", false, "whether a write may be acknowledged before it is on disk")
 	flags.StringVar(&e.store.DataDir, "data-dir", "default.etcd", "directory of the data")
-	flags.Int64Var(&e.store.Quota, "quota-backend-bytes", 0, "size of the database at which writes are refused; 0 is the default")
+	flags.Int64Var(&e.store.Quota, "quota-backend-bytes", 0,
+		"size of the database at which writes are refused; 0 is the default")
 	for _, name := range []string{"name", "log-level", "logger", "log-outputs"} {
 		flags.String(name, "", "accepted; it has no effect")
 	}

@@ -90,7 +90,8 @@ func usable(path, executable string) (exists bool, err error) {
 		return true, fmt.Errorf("make the programs of envtest: %w; name a directory that does not exist yet", err)
 	}
 	for _, entry := range entries {
-		if !entry.Type().IsRegular() || !slices.Contains(fileNames(), entry.Name()) || !ours(filepath.Join(path, entry.Name()), executable) {
+		if !entry.Type().IsRegular() || !slices.Contains(fileNames(), entry.Name()) ||
+			!ours(filepath.Join(path, entry.Name()), executable) {
 			return true, fmt.Errorf("make the programs of envtest: %s is not empty, it has %s: name another "+
 				"directory, or remove this one first", path, entry.Name())
 		}

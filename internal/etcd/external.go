@@ -34,9 +34,9 @@ type External struct {
 	Logger *zap.Logger
 }
 
-// Connect returns a client of the cluster when the cluster has answered. It tries
-// until ctx ends, unless each member fails for a [TLSError]. The client has at most one connection to each member and fails over
-// between them. The caller closes it.
+// Connect returns a client of the cluster when the cluster has answered. It tries until ctx
+// ends, unless each member fails for a [TLSError]. The client has at most one connection to each
+// member and fails over between them. The caller closes it.
 func Connect(ctx context.Context, cfg External) (*clientv3.Client, error) {
 	config := clientv3.Config{
 		Endpoints:            cfg.Endpoints,

@@ -33,7 +33,8 @@ func (m *Member) NoSpace() bool {
 
 // SetNoSpace raises or clears the alarm.
 func (m *Member) SetNoSpace(ctx context.Context, raised bool) error {
-	request := &etcdserverpb.AlarmRequest{MemberID: uint64(m.etcd.Server.MemberID()), Alarm: etcdserverpb.AlarmType_NOSPACE}
+	request := &etcdserverpb.AlarmRequest{MemberID: uint64(m.etcd.Server.MemberID()),
+		Alarm: etcdserverpb.AlarmType_NOSPACE}
 	request.Action = etcdserverpb.AlarmRequest_DEACTIVATE
 	if raised {
 		request.Action = etcdserverpb.AlarmRequest_ACTIVATE

@@ -21,7 +21,8 @@ import (
 )
 
 // remedy is the advice for data that cannot be read.
-const remedy = "restore a backup with \"kube-hyper-mini backup restore FILE\", or move the data directory away to start empty"
+const remedy = "restore a backup with \"kube-hyper-mini backup restore FILE\", " +
+	"or move the data directory away to start empty"
 
 const (
 	// catchUpEntries is the number of log entries that etcd keeps in memory for
@@ -205,7 +206,8 @@ func embedConfig(cfg Config, failure *etcdfiles.Failure) (*embed.Config, error) 
 	if l := cfg.Listener; l != nil {
 		// The advertised URL does not change: it is stored in the data.
 		c.ListenClientUrls = []url.URL{{Scheme: "https", Host: l.Address}}
-		c.ClientTLSInfo = transport.TLSInfo{CertFile: l.CertFile, KeyFile: l.KeyFile, TrustedCAFile: l.ClientCAFile, ClientCertAuth: true}
+		c.ClientTLSInfo = transport.TLSInfo{CertFile: l.CertFile, KeyFile: l.KeyFile,
+			TrustedCAFile: l.ClientCAFile, ClientCertAuth: true}
 		c.EnableGRPCGateway = false // it would dial the member with the member's own certificate
 	}
 	// etcd may apply a write that exceeds its quota and still answer NOSPACE. Its

@@ -57,7 +57,8 @@ func Probe(ctx context.Context, cfg External, endpoint string) error {
 	err = conn.HandshakeContext(ctx)
 	if address.Scheme == "http" {
 		if err == nil || isTLS(err) && !errors.As(err, new(tls.RecordHeaderError)) {
-			return &TLSError{fmt.Errorf("it uses TLS: write https://%s, and name its authority with etcd.external.caFile", address.Host)}
+			return &TLSError{fmt.Errorf("it uses TLS: write https://%s, and name its authority with etcd.external.caFile",
+				address.Host)}
 		}
 		return nil
 	}

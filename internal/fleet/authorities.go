@@ -50,7 +50,8 @@ func ReserveIdentity(ctx context.Context, client *clientv3.Client, prefix string
 		return false, fmt.Errorf("make a lease: %w", err)
 	}
 	key := path.Join("/kube-hyper-mini/new-identity", prefix)
-	put, err := kubernetesClient(client).Kubernetes.OptimisticPut(ctx, key, []byte("reserved"), 0, kubernetes.PutOptions{LeaseID: lease.ID})
+	put, err := kubernetesClient(client).Kubernetes.OptimisticPut(ctx, key, []byte("reserved"), 0,
+		kubernetes.PutOptions{LeaseID: lease.ID})
 	if err != nil {
 		return false, fmt.Errorf("put %s: %w", key, err)
 	}

@@ -116,7 +116,8 @@ func nested(key, prefix string) bool {
 func (m *Member) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
-	if _, err := m.client.Kubernetes.OptimisticDelete(ctx, m.key, m.revision, kubernetes.DeleteOptions{GetOnFailure: true}); err != nil {
+	if _, err := m.client.Kubernetes.OptimisticDelete(ctx, m.key, m.revision,
+		kubernetes.DeleteOptions{GetOnFailure: true}); err != nil {
 		m.log.Debug("the key of this server was not removed from etcd and will expire", "key", m.key, "error", err)
 	}
 }

@@ -17,7 +17,8 @@ func Name(ctx context.Context, client *clientv3.Client, prefix string) (string, 
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	key := path.Join("/kube-hyper-mini/identity", prefix)
-	_, err := kubernetesClient(client).Kubernetes.OptimisticPut(ctx, key, []byte(uuid.NewString()), 0, kubernetes.PutOptions{})
+	_, err := kubernetesClient(client).Kubernetes.OptimisticPut(ctx, key,
+		[]byte(uuid.NewString()), 0, kubernetes.PutOptions{})
 	if err != nil {
 		return "", fmt.Errorf("put %s: %w", key, err)
 	}

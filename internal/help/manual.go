@@ -20,7 +20,8 @@ func (t Topic) ManualFile() string {
 // names, as the program with its version.
 func (t Topic) Manual(source string) []byte {
 	_, text, _ := strings.Cut(t.Markdown, "\n")
-	head := fmt.Sprintf("%% \"KUBE-HYPER-MINI-%s\" \"%s\" \"\" \"%s\" \"kube-hyper-mini\"\n\n# NAME\n\nkube-hyper-mini-%s - %s\n\n# DESCRIPTION\n",
+	head := fmt.Sprintf("%% \"KUBE-HYPER-MINI-%s\" \"%s\" \"\" \"%s\" \"kube-hyper-mini\"\n\n"+
+		"# NAME\n\nkube-hyper-mini-%s - %s\n\n# DESCRIPTION\n",
 		strings.ToUpper(t.Name), Section, source, t.Name, t.Title)
 	return md2man.Render([]byte(head + text))
 }

@@ -151,7 +151,8 @@ func (i *Identity) ControllerClient(url string) *rest.Config {
 	return &rest.Config{
 		Host: url,
 		TLSClientConfig: rest.TLSClientConfig{
-			CAFile: i.certificates.ServerCA(), CertFile: i.certificates.Cert(pki.Controller), KeyFile: i.certificates.Key(pki.Controller),
+			CAFile: i.certificates.ServerCA(), CertFile: i.certificates.Cert(pki.Controller),
+			KeyFile: i.certificates.Key(pki.Controller),
 		},
 		UserAgent: rest.DefaultKubernetesUserAgent(),
 		QPS:       -1, // flow control of the server bounds requests
@@ -202,7 +203,8 @@ func (i *Identity) encryptionFile() string {
 // servingNames are the names and addresses of the serving certificate.
 func servingNames(serving *config.Serving) (pki.Names, error) {
 	names := pki.Names{
-		DNS: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
+		DNS: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
+			"kubernetes.default.svc.cluster.local"},
 		IPs: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 	}
 	add := func(name string) {

@@ -29,7 +29,8 @@ func (i *Identity) DropRetired(ctx context.Context, config *rest.Config) {
 			err = kube.DropAuthorities(ctx, client, retired)
 		}
 		if err != nil && ctx.Err() == nil {
-			i.config.Log.Warn("aggregated API servers still trust authorities that a rotation has replaced, trying again", "error", err)
+			i.config.Log.Warn("aggregated API servers still trust authorities that a rotation has replaced, trying again",
+				"error", err)
 		}
 		var recheck <-chan time.Time
 		if err != nil || retired != nil {

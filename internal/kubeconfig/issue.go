@@ -78,7 +78,8 @@ func validName(what, name string, limit int) error {
 
 func validExpiry(expires time.Duration) error {
 	if expires < MinExpiry || expires > maxExpiry {
-		return fmt.Errorf("an expiry of %s is out of range; allowed: %s to %s", expires, MinExpiry, maxExpiry.Truncate(time.Hour))
+		return fmt.Errorf("an expiry of %s is out of range; allowed: %s to %s", expires, MinExpiry,
+			maxExpiry.Truncate(time.Hour))
 	}
 	return nil
 }
@@ -157,7 +158,8 @@ func signingRequest(user User) (request, keyPEM []byte, err error) {
 // awaitCertificate waits for the signing controller.
 func awaitCertificate(ctx context.Context, client kubernetes.Interface, name string) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, signingTimeout,
-		fmt.Errorf("not signed within %s: the server must run the certificatesigningrequest-signing-controller", signingTimeout))
+		fmt.Errorf("not signed within %s: the server must run the certificatesigningrequest-signing-controller",
+			signingTimeout))
 	defer cancel()
 	ticker := time.NewTicker(signingPoll)
 	defer ticker.Stop()
@@ -187,7 +189,8 @@ func awaitCertificate(ctx context.Context, client kubernetes.Interface, name str
 
 // IssueToken requests a token of a service account. The server may shorten its
 // lifetime; see Credentials.Until.
-func IssueToken(ctx context.Context, client kubernetes.Interface, namespace, name string, expires time.Duration) (*Credentials, error) {
+func IssueToken(ctx context.Context, client kubernetes.Interface, namespace, name string,
+	expires time.Duration) (*Credentials, error) {
 	if err := validExpiry(expires); err != nil {
 		return nil, err
 	}

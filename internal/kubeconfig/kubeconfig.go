@@ -48,7 +48,8 @@ func Render(access Access) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("make the kubeconfig: %w", err)
 		}
-		cluster.Extensions = map[string]runtime.Object{localExtension: &runtime.Unknown{Raw: local, ContentType: runtime.ContentTypeJSON}}
+		cluster.Extensions = map[string]runtime.Object{localExtension: &runtime.Unknown{Raw: local,
+			ContentType: runtime.ContentTypeJSON}}
 	}
 	return render(cluster, Name, &api.AuthInfo{ClientCertificateData: files[1], ClientKeyData: files[2]}, Name, "")
 }

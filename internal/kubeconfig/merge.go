@@ -37,7 +37,8 @@ func Merge(data []byte, use bool) (file, backup string, err error) {
 		cluster, user := added.Clusters[context.Cluster], added.AuthInfos[context.AuthInfo]
 		knownCluster, knownUser := merged.Clusters[context.Cluster], merged.AuthInfos[context.AuthInfo]
 		if knownCluster == nil && knownUser != nil || knownCluster != nil && knownCluster.Server != cluster.Server {
-			return "", "", fmt.Errorf("%s has entries called %s of another server: choose another name with --context", file, name)
+			return "", "", fmt.Errorf("%s has entries called %s of another server: choose another name with --context", file,
+				name)
 		}
 		if knownCluster != nil && knownUser != nil { // they stay in their files
 			cluster.LocationOfOrigin, user.LocationOfOrigin = knownCluster.LocationOfOrigin, knownUser.LocationOfOrigin

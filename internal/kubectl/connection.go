@@ -26,8 +26,10 @@ type Connection struct {
 }
 
 // notServed matches errors of kubectl about types of the profile kubernetes.
-var notServed = regexp.MustCompile(`(?is)(could not find the requested resource|have a resource type|no matches for kind).*` +
-	`\b(pod|deployment|replicaset|statefulset|daemonset|service|node|job|cronjob|ingress|networkpolic|persistentvolume|poddisruptionbudget|horizontalpodautoscaler|endpoint)`)
+var notServed = regexp.MustCompile(
+	`(?is)(could not find the requested resource|have a resource type|no matches for kind).*` +
+		`\b(pod|deployment|replicaset|statefulset|daemonset|service|node|job|cronjob|ingress|networkpolic|` +
+		`persistentvolume|poddisruptionbudget|horizontalpodautoscaler|endpoint)`)
 
 // hint is what to do about an error of kubectl; empty if nothing is known.
 func (c Connection) hint(message string) string {

@@ -34,7 +34,8 @@ func Run(args []string, streams Streams, connection Connection) int {
 	code := make(chan int, 1)
 	cmdutil.BehaviorOnFatal(func(message string, exit int) {
 		if message != "" {
-			_, _ = fmt.Fprintln(streams.Err, strings.TrimSuffix(message, "\n")+connection.hint(message)) // there is nowhere else to report it
+			// there is nowhere else to report it
+			_, _ = fmt.Fprintln(streams.Err, strings.TrimSuffix(message, "\n")+connection.hint(message))
 		}
 		code <- exit
 		runtime.Goexit() // the caller expects that this does not return
@@ -58,7 +59,8 @@ func Run(args []string, streams Streams, connection Connection) int {
 }
 
 func options(args []string, streams Streams) cmd.KubectlOptions {
-	return upstream.Options(append([]string{name}, args...), genericiooptions.IOStreams{In: streams.In, Out: streams.Out, ErrOut: streams.Err})
+	return upstream.Options(append([]string{name}, args...),
+		genericiooptions.IOStreams{In: streams.In, Out: streams.Out, ErrOut: streams.Err})
 }
 
 // Kubeconfig returns the value of --kubeconfig in the arguments; empty without one.
@@ -80,7 +82,8 @@ func Kubeconfig(args []string) string {
 // IsConfig reports whether the arguments run `kubectl config` or one of its commands, which
 // edit kubeconfigs.
 func IsConfig(args []string) bool {
-	command, _, err := cmd.NewKubectlCommand(options(args, Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard})).Find(args)
+	command, _, err := cmd.NewKubectlCommand(options(args,
+		Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard})).Find(args)
 	if err != nil {
 		return false // kubectl reports it
 	}

@@ -24,7 +24,8 @@ var kubeletRequests = map[string]map[string]bool{
 func RefuseKubelet(next http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
-		if !ok || !info.IsResourceRequest || info.APIGroup != corev1.GroupName || !kubeletRequests[info.Resource][info.Subresource] {
+		if !ok || !info.IsResourceRequest || info.APIGroup != corev1.GroupName ||
+			!kubeletRequests[info.Resource][info.Subresource] {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -61,7 +61,8 @@ func (o *Options) Validate() []error {
 func (o *Options) ranges() (serviceRanges, error) {
 	list := strings.Split(o.clusterIPRanges, ",")
 	if len(list) > 2 {
-		return serviceRanges{}, fmt.Errorf("--%s has %d ranges: write one, or one of each IP family", clusterIPFlag, len(list))
+		return serviceRanges{}, fmt.Errorf("--%s has %d ranges: write one, or one of each IP family", clusterIPFlag,
+			len(list))
 	}
 	var parsed []*net.IPNet
 	for _, text := range list {

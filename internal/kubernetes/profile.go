@@ -23,5 +23,6 @@ func Resources() *serverstorage.ResourceConfig {
 // kube-apiserver's, and those that add finalizers whose controllers do not run here.
 // With them the deletion of a namespace with a volume claim would not end.
 func DefaultOffPlugins() sets.Set[string] {
-	return kubeoptions.DefaultOffAdmissionPlugins().Insert(storageobjectinuseprotection.PluginName, podgroupprotection.PluginName)
+	return kubeoptions.DefaultOffAdmissionPlugins().Insert(storageobjectinuseprotection.PluginName,
+		podgroupprotection.PluginName)
 }

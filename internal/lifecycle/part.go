@@ -43,7 +43,8 @@ type running struct {
 func (s *Supervisor) launch(ctx context.Context, part Part, listed bool) *running {
 	began := time.Now()
 	partCtx, cancelCause := context.WithCancelCause(context.WithoutCancel(ctx))
-	r := &running{name: part.Name, cancel: func() { cancelCause(nil) }, ready: make(chan struct{}), ended: make(chan struct{})}
+	r := &running{name: part.Name, cancel: func() { cancelCause(nil) },
+		ready: make(chan struct{}), ended: make(chan struct{})}
 	unlink := context.AfterFunc(ctx, func() { cancelCause(context.Cause(ctx)) })
 	ready := sync.OnceFunc(func() {
 		if unlink() { // else it is being cancelled

@@ -38,7 +38,8 @@ func Setup(w io.Writer, opts Options) (*slog.Logger, error) {
 		return nil, err
 	}
 	otel.SetErrorHandler(&telemetryErrors{handler: handler})
-	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, severityWriter{handler, slog.LevelDebug}, severityWriter{handler, slog.LevelError}))
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, severityWriter{handler, slog.LevelDebug},
+		severityWriter{handler, slog.LevelError}))
 	return logger, nil
 }
 
@@ -59,7 +60,8 @@ func upstreamNames(groups []string, attr slog.Attr) slog.Attr {
 	if len(groups) == 0 && attr.Key == slog.TimeKey {
 		attr.Key = "ts"
 	}
-	if text, ok := attr.Value.Any().(fmt.Stringer); ok && attr.Value.Kind() == slog.KindAny { // as the text format prints it
+	// as the text format prints it
+	if text, ok := attr.Value.Any().(fmt.Stringer); ok && attr.Value.Kind() == slog.KindAny {
 		attr.Value = slog.StringValue(text.String())
 	}
 	return attr

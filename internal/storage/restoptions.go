@@ -73,7 +73,8 @@ func (g *getter) newStore(config *storagebackend.ConfigForResource, newFunc, new
 	own.Watcher = s.connection.NewWatcher()
 	// Reads are linearizable even with one member: a serializable read right after a
 	// watch event may return an older object.
-	own.KV, own.Lease = s.quota.guard(s.connection.gated(&pagedKV{KV: own.KV, page: storePage})), gatedLease{own.Lease, &s.connection}
+	own.KV, own.Lease = s.quota.guard(s.connection.gated(&pagedKV{KV: own.KV, page: storePage})), gatedLease{own.Lease,
+		&s.connection}
 	return store.New(&own, s.compactor, config, newFunc, newListFunc, resourcePrefix, g.undecodable)
 }
 

@@ -40,7 +40,8 @@ func FindCommand(name string) (string, error) {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EISDIR):
 		return "", &CommandError{CodeNotExecutable, fmt.Errorf("COMMAND %q cannot be run: %w", name, err)}
 	}
-	return "", &CommandError{CodeNotFound, fmt.Errorf("COMMAND %q cannot be run: %w; COMMAND is what follows \"--\"", name, err)}
+	return "", &CommandError{CodeNotFound,
+		fmt.Errorf("COMMAND %q cannot be run: %w; COMMAND is what follows \"--\"", name, err)}
 }
 
 // Command is a program that runs with the standard streams of this process, in a

@@ -308,7 +308,8 @@ func (r *runner) follow(command *Command) error {
 
 // wait prints where the server is and returns when the run is to end.
 func (r *runner) wait() error {
-	if _, err := fmt.Fprintln(r.Out, ExportLine(clientcmd.RecommendedConfigPathEnvVar, r.Config.Kubeconfig.Path)); err != nil {
+	if _, err := fmt.Fprintln(r.Out, ExportLine(clientcmd.RecommendedConfigPathEnvVar,
+		r.Config.Kubeconfig.Path)); err != nil {
 		return fmt.Errorf("print the kubeconfig's path: %w", err)
 	}
 	for {

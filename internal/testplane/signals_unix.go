@@ -10,7 +10,8 @@ import (
 
 // Forwarded are the signals that this process passes on to a command.
 var Forwarded = []os.Signal{
-	os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT,
+	os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
+	syscall.SIGWINCH, syscall.SIGCONT,
 }
 
 // ending are the signals that end a run without a command. A terminal that is closed

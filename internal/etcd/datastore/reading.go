@@ -25,7 +25,8 @@ const (
 // ReadWithProgress calls read, which reads the embedded database in dir. While that takes
 // long, it logs progress and extends the start timeout of the service manager: it
 // calls notify with states of systemd's sd_notify protocol.
-func ReadWithProgress(ctx context.Context, dir string, log *slog.Logger, notify func(state string), read func() error) error {
+func ReadWithProgress(ctx context.Context, dir string, log *slog.Logger,
+	notify func(state string), read func() error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var reporting sync.WaitGroup
 	reporting.Go(func() { reportReading(ctx, dir, log, notify, readingInterval) })
@@ -38,7 +39,8 @@ func ReadWithProgress(ctx context.Context, dir string, log *slog.Logger, notify 
 
 // reportReading reports in each interval until ctx ends or the time for reading is
 // over.
-func reportReading(ctx context.Context, dir string, log *slog.Logger, notify func(state string), interval time.Duration) {
+func reportReading(ctx context.Context, dir string, log *slog.Logger,
+	notify func(state string), interval time.Duration) {
 	began := time.Now()
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()

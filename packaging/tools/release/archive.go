@@ -49,7 +49,8 @@ func tarred(w io.Writer, dir, prefix string, moment time.Time) error {
 	}
 	archive := tar.NewWriter(compressed)
 	err = each(dir, func(name string, info fs.FileInfo, content io.Reader) error {
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: path.Join(prefix, name), Size: info.Size(), Mode: int64(mode(info)), ModTime: moment}
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: path.Join(prefix, name), Size: info.Size(),
+			Mode: int64(mode(info)), ModTime: moment}
 		if err := archive.WriteHeader(header); err != nil {
 			return err
 		}
@@ -61,7 +62,8 @@ func tarred(w io.Writer, dir, prefix string, moment time.Time) error {
 
 func zipped(w io.Writer, dir, prefix string, moment time.Time) error {
 	archive := zip.NewWriter(w)
-	archive.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.BestCompression) })
+	archive.RegisterCompressor(zip.Deflate,
+		func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.BestCompression) })
 	err := each(dir, func(name string, info fs.FileInfo, content io.Reader) error {
 		header := &zip.FileHeader{Name: path.Join(prefix, name), Method: zip.Deflate, Modified: moment}
 		header.SetMode(mode(info))

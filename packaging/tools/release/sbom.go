@@ -31,7 +31,8 @@ func sbom(binary, out string, moment time.Time) error {
 		Licenses: &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}},
 	}
 	library := func(path, version string) cdx.Component {
-		return cdx.Component{BOMRef: purl(path, version), Type: cdx.ComponentTypeLibrary, Name: path, Version: version, PackageURL: purl(path, version)}
+		return cdx.Component{BOMRef: purl(path, version), Type: cdx.ComponentTypeLibrary, Name: path, Version: version,
+			PackageURL: purl(path, version)}
 	}
 	components := []cdx.Component{library("std", strings.TrimPrefix(info.GoVersion, "go"))}
 	for _, module := range info.Deps {
@@ -46,7 +47,8 @@ func sbom(binary, out string, moment time.Time) error {
 	}
 	bom := cdx.NewBOM()
 	// Two builds of the same bytes are the same thing, and have one name.
-	bom.SerialNumber = fmt.Sprintf("urn:uuid:%s-%s-8%s-8%s-%s", digest[:8], digest[8:12], digest[13:16], digest[17:20], digest[20:32])
+	bom.SerialNumber = fmt.Sprintf("urn:uuid:%s-%s-8%s-8%s-%s", digest[:8], digest[8:12], digest[13:16],
+		digest[17:20], digest[20:32])
 	bom.Metadata = &cdx.Metadata{Timestamp: moment.Format(time.RFC3339), Component: &product, Properties: &settings}
 	bom.Components = &components
 

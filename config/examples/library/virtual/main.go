@@ -43,7 +43,8 @@ func list(ctx context.Context, client *rest.Config, _ string) ([]Summary, error)
 func main() {
 	summaries := controlplane.Kind[Count, struct{}]{
 		Group: "view.example.com", Version: "v1", Kind: "Summary", Name: "summaries", ClusterScoped: true, List: list,
-		Columns: []controlplane.KindColumn[Count, struct{}]{{Name: "Config Maps", Type: "integer", Value: func(s *Summary) any { return s.Spec.ConfigMaps }}},
+		Columns: []controlplane.KindColumn[Count, struct{}]{{Name: "Config Maps", Type: "integer",
+			Value: func(s *Summary) any { return s.Spec.ConfigMaps }}},
 	}
 	cfg, _, err := config.Load(os.Args[1])
 	if err == nil {

@@ -42,7 +42,8 @@ func run(ctx context.Context) error {
 	ours := predicate.NewPredicateFuncs(func(o client.Object) bool {
 		return o.GetNamespace() == "default" && (o.GetName() == "greeting" || o.GetName() == "kube-root-ca.crt")
 	})
-	err = mcbuilder.ControllerManagedBy(manager).Named("greeting").For(&corev1.ConfigMap{}, mcbuilder.WithPredicates(ours)).
+	err = mcbuilder.ControllerManagedBy(manager).Named("greeting").For(&corev1.ConfigMap{},
+		mcbuilder.WithPredicates(ours)).
 		Complete(mcreconcile.Func(func(ctx context.Context, request mcreconcile.Request) (ctrl.Result, error) {
 			plane, err := manager.GetCluster(ctx, request.ClusterName)
 			if err != nil {

@@ -21,7 +21,8 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 )
 
-var controlPlanes = schema.GroupVersionResource{Group: "planes.kube-hyper-mini.io", Version: "v1alpha1", Resource: "controlplanes"}
+var controlPlanes = schema.GroupVersionResource{Group: "planes.kube-hyper-mini.io",
+	Version: "v1alpha1", Resource: "controlplanes"}
 
 // workers engage control planes side by side: each wakes one.
 const workers = 4
@@ -46,8 +47,10 @@ func (p *Provider) Start(ctx context.Context, aware multicluster.Aware) error {
 	if err != nil {
 		return fmt.Errorf("follow the ControlPlanes: %w", err)
 	}
-	informer := metadatainformer.NewFilteredMetadataInformer(client, controlPlanes, "", 0, cache.Indexers{}, nil).Informer()
-	queue := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute))
+	informer := metadatainformer.NewFilteredMetadataInformer(client, controlPlanes, "", 0,
+		cache.Indexers{}, nil).Informer()
+	queue := workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute))
 	defer queue.ShutDown()
 	add := func(o any) {
 		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(o); err == nil {
@@ -75,7 +78,8 @@ func (p *Provider) Start(ctx context.Context, aware multicluster.Aware) error {
 }
 
 // work brings one control plane up to date. It returns false when the queue is shut down.
-func (p *Provider) work(ctx context.Context, queue workqueue.TypedRateLimitingInterface[string], known cache.Store, aware multicluster.Aware) bool {
+func (p *Provider) work(ctx context.Context, queue workqueue.TypedRateLimitingInterface[string], known cache.Store,
+	aware multicluster.Aware) bool {
 	name, down := queue.Get()
 	if down {
 		return false
