@@ -30,9 +30,10 @@ unit:
 crds-long:
 	cd e2e && CRD_ROUNDS=1000 CRD_OBJECTS=10000 go test -count=1 -timeout 60m -v -run 'TypesAreUsableAtOnce|TestDefinitionIsDeletedWithItsObjects' .
 
-## planes-long: a control plane that sleeps 100 times while clients watch and write
+## planes-long: a control plane that sleeps 100 times while clients watch and write; 100 kills of a server with control planes
 planes-long:
 	PLANES_SLEEPS=100 go test -count=1 -timeout 60m -v -run NoEventIsLost ./internal/planes
+	cd e2e && FAULT_ROUNDS=100 go test -count=1 -timeout 2h -v -run KillWithPlanes ./faults
 
 ## planes-suites: upstream's conformance specs and controller-runtime's suite pkg/client on control planes of a server that sleep in between; FOCUS=regexp for a part
 planes-suites:
