@@ -2,6 +2,7 @@ package admin
 
 import (
 	"fmt"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,46 +11,64 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
-
-	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
 )
 
 // Events writes Kubernetes events about the server itself. The involved object is the
 // namespace kube-system, which every configuration has. The events are in the namespace
-// default, as all events of cluster-scoped objects. Record never blocks and is safe for
-// concurrent use.
+// default, as all events of cluster-scoped objects. The zero value keeps the first ones
+// until Serve. Its methods never block and are safe for concurrent use.
 type Events struct {
+	mu          sync.Mutex
 	recorder    record.EventRecorder
-	broadcaster record.EventBroadcaster
+	broadcaster record.EventBroadcaster // nil until the API is served
+	early       []func()
 }
 
-// NewEvents returns Events that are written with config. If events are not served, none
-// is written. The keeper and the writer, which may be nil, record theirs from now on.
-func NewEvents(config *rest.Config, served bool, keeper *maintenance.Keeper, writer *journal.Writer) (*Events, error) {
-	e := &Events{broadcaster: record.NewBroadcaster()}
+// maxEarly bounds the events that wait for Serve.
+const maxEarly = 10
+
+// Serve writes the events with config, those so far included. If the API does not serve
+// events, none is written.
+func (e *Events) Serve(config *rest.Config, served bool) error {
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make the client for events: %w", err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.broadcaster = record.NewBroadcaster()
 	e.recorder = e.broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kube-hyper-mini"})
 	if served {
-		client, err := kubernetes.NewForConfig(config)
-		if err != nil {
-			return nil, fmt.Errorf("make the client for events: %w", err)
-		}
 		e.broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events(metav1.NamespaceAll)})
 	}
-	if keeper != nil {
-		keeper.RecordEvents(e.Record)
+	for _, event := range e.early {
+		event()
 	}
-	if writer != nil {
-		writer.RecordEvents(e.Record)
-	}
-	return e, nil
+	e.early = nil
+	return nil
 }
 
-// Record writes an event; kind is corev1.EventTypeNormal or EventTypeWarning.
+// Record is a [logging.EventFunc].
 func (e *Events) Record(kind, reason, format string, args ...any) {
-	subject := &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: metav1.NamespaceSystem}
-	e.recorder.Eventf(subject, kind, reason, format, args...)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	event := func() {
+		subject := &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: metav1.NamespaceSystem}
+		e.recorder.Eventf(subject, kind, reason, format, args...)
+	}
+	switch {
+	case e.recorder != nil:
+		event()
+	case len(e.early) < maxEarly:
+		e.early = append(e.early, event)
+	}
 }
 
 // Stop ends the recording; events that are not yet written are lost.
-func (e *Events) Stop() { e.broadcaster.Shutdown() }
+func (e *Events) Stop() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.broadcaster != nil {
+		e.broadcaster.Shutdown()
+	}
+}

@@ -36,7 +36,7 @@ type server struct {
 	api         *apiServers
 	controllers *controllers.Runner // nil where they run in another process
 	manifests   atomic.Pointer[manifests.Applier]
-	events      *admin.Events // nil until the API is served
+	events      admin.Events
 	rotator     *admin.KeyRotator
 	readySince  atomic.Pointer[time.Time]
 }
@@ -80,9 +80,11 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name str
 // compose makes the parts. It starts nothing.
 func (s *server) compose(checked *Checked, listener *apiserver.Listener) (err error) {
 	tokenKeys := apiserver.NewTokenKeys()
-	s.store = datastore.New(parts.Datastore(s.config, s.dir, s.log))
+	data := parts.Datastore(s.config, s.dir, s.log)
+	data.Record = s.events.Record
+	s.store = datastore.New(data)
 	s.backups = parts.Backups(s.config, s.dir, s.stamp, s.store, s.log)
-	if s.journal, err = parts.JournalWriter(s.config, s.dir, s.stamp, s.store, s.backups, s.controllers.Lead, s.log); err != nil {
+	if s.journal, err = parts.JournalWriter(s.config, s.dir, s.stamp, s.store, s.backups, s.controllers.Lead, s.events.Record, s.log); err != nil {
 		return err
 	}
 	keys := parts.Identity(s.config, s.dir, s.extension.NewIdentity, s.log)
@@ -140,7 +142,8 @@ func (s *server) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.startEvents(); err != nil {
+	served := s.api.server.Serves(corev1.SchemeGroupVersion.WithResource("events"))
+	if err := s.events.Serve(s.api.server.Loopback(), served); err != nil {
 		return err
 	}
 	if s.config.Manifests.Dir != "" {
@@ -198,9 +201,7 @@ func (s *server) buildOpenAPI(ctx context.Context) {
 // first.
 func (s *server) stopping() {
 	s.readySince.Store(nil)
-	if s.events != nil {
-		s.events.Stop()
-	}
+	s.events.Stop()
 }
 
 // runControllers is the Run of the controllers' part.
@@ -217,13 +218,6 @@ func (s *server) runControllers(ctx context.Context, ready func()) error {
 		Selection: s.config.ControllerManager.Controllers,
 		Log:       s.log,
 	}, ready)
-}
-
-// startEvents lets backups, the journal and the maintenance of etcd write events.
-func (s *server) startEvents() (err error) {
-	served := s.api.server.Serves(corev1.SchemeGroupVersion.WithResource("events"))
-	s.events, err = admin.NewEvents(s.api.server.Loopback(), served, s.store.Maintenance(), s.journal)
-	return err
 }
 
 // startManifests applies the manifests. They may be of types of remote servers, or

@@ -2,6 +2,7 @@ package backup
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -98,6 +99,35 @@ func (k Key) Decrypt(r io.Reader) (io.Reader, error) {
 		return nil, fmt.Errorf("decrypt the backup: %w", err)
 	}
 	return opened, nil
+}
+
+// Read is [Read] of a backup that may be encrypted. When ctx ends, it returns the cause.
+func (k Key) Read(ctx context.Context, r io.Reader, visit func(*Manifest, File, io.Reader) error) (*Manifest, error) {
+	content, err := k.Decrypt(WithContext(ctx, r))
+	if err != nil {
+		return nil, err
+	}
+	m, err := Read(content, visit)
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx) // not damage
+	}
+	return m, err
+}
+
+// WithContext returns a reader that fails when ctx has ended.
+func WithContext(ctx context.Context, r io.Reader) io.Reader { return &contextReader{ctx, r} }
+
+type contextReader struct {
+	ctx context.Context
+	io.Reader
+}
+
+// Read implements io.Reader.
+func (r *contextReader) Read(p []byte) (int, error) {
+	if r.ctx.Err() != nil {
+		return 0, context.Cause(r.ctx)
+	}
+	return r.Reader.Read(p)
 }
 
 func (k Key) identities() ([]age.Identity, error) {

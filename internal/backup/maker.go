@@ -18,6 +18,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
 // keepUpgrades is the number of backups from before upgrades that are kept.
@@ -66,9 +67,6 @@ type Account struct {
 	// Error of the last scheduled one, if it failed.
 	Error string `json:"error,omitempty"`
 }
-
-// Record writes a Kubernetes event.
-type Record func(kind, reason, format string, args ...any)
 
 // Maker makes backups of a server, one at a time, because each needs room on the disk.
 // It is safe for concurrent use.
@@ -229,7 +227,7 @@ func (a *Maker) BeforeUpgrade(ctx context.Context) error {
 }
 
 // KeepSchedule makes the scheduled backups until ctx ends. It writes an event for each.
-func (a *Maker) KeepSchedule(ctx context.Context, record Record) {
+func (a *Maker) KeepSchedule(ctx context.Context, record logging.EventFunc) {
 	if path, at, err := Latest(a.config.Backup.Dir, ReasonManual, ReasonScheduled, ReasonUpgrade); err == nil { // the next call reports the error below
 		a.recordBackup(at, path)
 	}
@@ -285,7 +283,7 @@ func (a *Maker) waitFor(ctx context.Context, schedule cron.Schedule, last time.T
 }
 
 // scheduled makes one backup and reports its result.
-func (a *Maker) scheduled(ctx context.Context, record Record) {
+func (a *Maker) scheduled(ctx context.Context, record logging.EventFunc) {
 	began := time.Now()
 	path, err := a.save(ctx, a.config.Stamp, ReasonScheduled, a.config.Backup.Keep, time.Time{})
 	if ctx.Err() != nil {

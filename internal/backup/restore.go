@@ -98,12 +98,8 @@ func (i *Incoming) Extract(ctx context.Context, from io.Reader, key Key) (*Manif
 	if err := os.RemoveAll(i.Join()); err != nil {
 		return nil, err
 	}
-	content, err := key.Decrypt(&cancellable{ctx, from})
-	if err != nil {
-		return nil, err
-	}
 	checked := false
-	m, err := Read(content, func(m *Manifest, f File, r io.Reader) error {
+	return key.Read(ctx, from, func(m *Manifest, f File, r io.Reader) error {
 		if !checked {
 			if err := i.accept(m); err != nil {
 				return err
@@ -112,10 +108,6 @@ func (i *Incoming) Extract(ctx context.Context, from io.Reader, key Key) (*Manif
 		}
 		return i.write(f, r)
 	})
-	if err != nil && ctx.Err() != nil {
-		return nil, context.Cause(ctx) // not damage
-	}
-	return m, err
 }
 
 // accept returns an error for a backup that cannot be restored here.
@@ -177,18 +169,4 @@ func (i *Incoming) swap(old string) (string, error) {
 		return "", nil
 	}
 	return old, nil
-}
-
-// cancellable is a reader that fails when its context has ended.
-type cancellable struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-// Read implements io.Reader.
-func (c *cancellable) Read(p []byte) (int, error) {
-	if c.ctx.Err() != nil {
-		return 0, context.Cause(c.ctx)
-	}
-	return c.r.Read(p)
 }

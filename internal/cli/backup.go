@@ -266,11 +266,7 @@ func newBackupInspect() *cobra.Command {
 				return fmt.Errorf("inspect: %w", err)
 			}
 			defer func() { _ = file.Close() }() // only read
-			content, err := key.key.Decrypt(file)
-			if err != nil {
-				return err
-			}
-			m, err := backup.Read(content, nil)
+			m, err := key.key.Read(cmd.Context(), file, nil)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}

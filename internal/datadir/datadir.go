@@ -247,11 +247,7 @@ func (d *Dir) WriteStamp(stamp Stamp) error {
 // WriteStampFile puts a stamp into a directory that is about to become a data
 // directory.
 func WriteStampFile(dir string, stamp Stamp) error {
-	data, err := json.MarshalIndent(stamp, "", "  ")
-	if err != nil {
-		return fmt.Errorf("render the version stamp: %w", err)
-	}
-	return WriteFile(filepath.Join(dir, "version.json"), append(data, '\n'), 0o600)
+	return WriteJSON(filepath.Join(dir, "version.json"), stamp)
 }
 
 // Path is the directory's absolute path.

@@ -1,7 +1,6 @@
 package datadir
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -98,7 +97,7 @@ func (d *Dir) Swap(incoming, old string, keep ...string) error {
 	if err := d.CheckSwap(incoming, keep...); err != nil {
 		return err
 	}
-	if err := d.writeSwap(swap{New: incoming, Old: old, Keep: keep}); err != nil {
+	if err := WriteJSON(d.Join(swapFile), swap{New: incoming, Old: old, Keep: keep}); err != nil {
 		return err
 	}
 	return d.finishSwap()
@@ -128,23 +127,12 @@ func (d *Dir) CheckSwap(incoming string, keep ...string) error {
 	return nil
 }
 
-func (d *Dir) writeSwap(s swap) error {
-	data, err := json.Marshal(s)
-	if err != nil {
-		return fmt.Errorf("render %s: %w", swapFile, err)
-	}
-	return WriteFile(d.Join(swapFile), append(data, '\n'), 0o600)
-}
-
 // finishSwap does the remaining steps of an exchange. Each step can be repeated.
 func (d *Dir) finishSwap() error {
-	data, err := os.ReadFile(d.Join(swapFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
 	s := swap{}
-	if err == nil {
-		err = json.Unmarshal(data, &s)
+	found, err := ReadJSON(d.Join(swapFile), &s)
+	if err == nil && !found {
+		return nil
 	}
 	if err == nil && (!filepath.IsLocal(s.New) || !filepath.IsLocal(s.Old)) {
 		err = fmt.Errorf("it names %q and %q", s.New, s.Old)
@@ -167,7 +155,7 @@ func (d *Dir) finish(s swap) error {
 			return err
 		}
 		s.Moved = true
-		if err := d.writeSwap(s); err != nil {
+		if err := WriteJSON(d.Join(swapFile), s); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package datadir
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -53,6 +54,30 @@ func WriteFile(path string, data []byte, mode os.FileMode) (err error) {
 		return err
 	}
 	return Rename(tmp.Name(), path)
+}
+
+// WriteJSON is [WriteFile] for a value that this package's ReadJSON reads, with mode 0600.
+func WriteJSON(path string, value any) error {
+	data, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return fmt.Errorf("render %s: %w", path, err)
+	}
+	return WriteFile(path, append(data, '\n'), 0o600)
+}
+
+// ReadJSON reads a file into value, and reports whether it exists.
+func ReadJSON(path string, value any) (bool, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, value)
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %s: %w", path, err)
+	}
+	return true, nil
 }
 
 // Rename replaces to with from, in the same directory, durably.

@@ -40,9 +40,6 @@ func (w *Writer) Metrics() []prometheus.Collector {
 	return []prometheus.Collector{m.lagSeconds, m.lagRevisions, m.spoolBytes, m.shippedBytes, m.shipErrors}
 }
 
-// Record records an event of the API.
-type Record func(kind, reason, format string, args ...any)
-
 // Account is the state of the journal.
 type Account struct {
 	// Destination as it is configured.
@@ -206,33 +203,6 @@ func (l *ledger) read(spooled int64) Account {
 	return a
 }
 
-// RecordEvents makes the writer record events, those so far included.
-func (w *Writer) RecordEvents(record Record) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.record = record
-	for _, event := range w.early {
-		event()
-	}
-	w.early = nil
-}
-
-// maxEarly bounds the events that wait until events can be recorded.
-const maxEarly = 10
-
-// event records an event as soon as events can be recorded.
-func (w *Writer) event(kind, reason, format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	event := func() { w.record(kind, reason, format, args...) }
-	switch {
-	case w.record != nil:
-		event()
-	case len(w.early) < maxEarly:
-		w.early = append(w.early, event)
-	}
-}
-
 // reportFailure reports a failure, once for each series. [logging.Changes] does not fit:
 // the errors of a series differ.
 func (w *Writer) reportFailure(ctx context.Context, err error) {
@@ -240,7 +210,7 @@ func (w *Writer) reportFailure(ctx context.Context, err error) {
 		return
 	}
 	w.config.Log.Warn("the journal lags behind", "destination", w.config.Store, "error", err)
-	w.event(corev1.EventTypeWarning, "JournalFailed", "The journal lags behind: %v", err)
+	w.config.Record(corev1.EventTypeWarning, "JournalFailed", "The journal lags behind: %v", err)
 }
 
 // countFailure puts a failure into the account and the metrics. It reports whether the
@@ -266,7 +236,7 @@ func (w *Writer) reportChainEnd(ctx context.Context, err error) {
 // warn logs a warning and records an event.
 func (w *Writer) warn(reason, text string, err error) {
 	w.config.Log.Warn(text, "destination", w.config.Store, "error", err)
-	w.event(corev1.EventTypeWarning, reason, "%s%s: %v", strings.ToUpper(text[:1]), text[1:], err)
+	w.config.Record(corev1.EventTypeWarning, reason, "%s%s: %v", strings.ToUpper(text[:1]), text[1:], err)
 }
 
 // reportSuccess ends a series of failures.
@@ -278,6 +248,6 @@ func (w *Writer) reportSuccess() {
 	w.mu.Unlock()
 	if failed {
 		w.config.Log.Info("the journal works again", "destination", w.config.Store)
-		w.event(corev1.EventTypeNormal, "JournalWorks", "The journal works again")
+		w.config.Record(corev1.EventTypeNormal, "JournalWorks", "The journal works again")
 	}
 }

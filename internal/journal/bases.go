@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
@@ -134,7 +135,7 @@ func (s *session) makeBase(ctx context.Context) (err error) {
 	s.mu.Unlock()
 	st := s.state
 	st.Based, st.Base, st.Revision, st.Sequence = true, name.Time, name.Revision, name.Sequence
-	if err := writeJSON(s.w.stateFile(), st); err != nil {
+	if err := datadir.WriteJSON(s.w.stateFile(), st); err != nil {
 		return err
 	}
 	s.w.ledger.recordBase(name.Time, name.Revision)

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 // claimAttempts bounds the attempts of a claim while other servers claim the
@@ -24,7 +26,7 @@ func (w *Writer) begin(ctx context.Context, reason string) (*session, error) {
 		return nil, err
 	}
 	var from restoredMark
-	if _, err := readJSON(filepath.Join(w.config.DataDir, RestoredFile), &from); err != nil {
+	if _, err := datadir.ReadJSON(filepath.Join(w.config.DataDir, RestoredFile), &from); err != nil {
 		return nil, err
 	}
 	claim := Claim{
@@ -39,7 +41,7 @@ func (w *Writer) begin(ctx context.Context, reason string) (*session, error) {
 		return nil, err
 	}
 	st := state{Claim: claim, Number: number, Destination: w.config.Store.String(), Key: rand.Text()}
-	if err := writeJSON(w.stateFile(), st); err != nil {
+	if err := datadir.WriteJSON(w.stateFile(), st); err != nil {
 		return nil, err
 	}
 	w.attempt = nil
@@ -143,7 +145,7 @@ func (w *Writer) mayWriteAfter(owner, claim *Claim, restoredNewest string) bool 
 
 func (w *Writer) refusal(owner *Claim) error {
 	var st state
-	wrote, err := readJSON(w.stateFile(), &st) // resume has reported an error
+	wrote, err := datadir.ReadJSON(w.stateFile(), &st) // resume has reported an error
 	superseded := wrote && err == nil && st.Destination == w.config.Store.String()
 	return &refusedError{superseded: superseded, text: fmt.Sprintf("%s is the journal of another server (%s, on %s "+
 		"since %s), and one server at a time writes to it: "+

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 // The directories of the certificates and of the local keys, in the data directory and in
@@ -118,9 +119,9 @@ type writerFile struct {
 func writerID(dir string) (string, error) {
 	path := filepath.Join(dir, "identity.json")
 	var file writerFile
-	if found, err := readJSON(path, &file); err != nil || found && file.ID != "" {
+	if found, err := datadir.ReadJSON(path, &file); err != nil || found && file.ID != "" {
 		return file.ID, err
 	}
 	file.ID = uuid.NewString()
-	return file.ID, writeJSON(path, file)
+	return file.ID, datadir.WriteJSON(path, file)
 }

@@ -90,7 +90,17 @@ func (r *Reader) Span(ctx context.Context, span Span, visitor Visitor) error {
 			return changed(revision)
 		}
 	}
-	return r.read(ctx, plan, span.Base, visitor)
+	base := span.Base
+	if err := r.readBase(ctx, plan, base, visitor); err != nil {
+		if errors.Is(err, backup.ErrDamaged) || isMissing(err) {
+			return &BrokenError{Problem: fmt.Errorf("%s: %w", base.Object.Name, err), Base: true}
+		}
+		return fmt.Errorf("%s: %w", base.Object.Name, err)
+	}
+	if err := visitor.Based(); err != nil {
+		return err
+	}
+	return plan.read(ctx, base, r.Key, visitor)
 }
 
 // Find returns the spans with which a state can be read, the best one first. The
@@ -106,19 +116,6 @@ func (r *Reader) Find(ctx context.Context, target Target) ([]Span, error) {
 		spans = append(spans, Span{Chain: plan.Chain, Base: base})
 	}
 	return spans, nil
-}
-
-func (r *Reader) read(ctx context.Context, plan *Plan, base Base, visitor Visitor) error {
-	if err := r.readBase(ctx, plan, base, visitor); err != nil {
-		if errors.Is(err, backup.ErrDamaged) || isMissing(err) {
-			return &BrokenError{Problem: fmt.Errorf("%s: %w", base.Object.Name, err), Base: true}
-		}
-		return fmt.Errorf("%s: %w", base.Object.Name, err)
-	}
-	if err := visitor.Based(); err != nil {
-		return err
-	}
-	return plan.read(ctx, base, r.Key, visitor)
 }
 
 // IsKeyFile reports whether the file of a journal has keys that encrypt resources: one of
@@ -169,30 +166,20 @@ func (r *Reader) readBase(ctx context.Context, plan *Plan, base Base, visitor Vi
 
 // extract copies the database of a base to a file and returns the key files.
 func (r *Reader) extract(ctx context.Context, plan *Plan, base Base, path string) (files []File, err error) {
-	body, err := r.Store.Open(ctx, base.Object.Name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, body.Close()) }()
-	content, err := r.Key.Decrypt(&cancellable{ctx, body})
-	if err != nil {
-		return nil, err
-	}
-	m, err := backup.Read(content, func(_ *backup.Manifest, f backup.File, from io.Reader) error {
-		if f.Name == backup.SnapshotName {
-			return copyTo(path, from)
-		}
-		if !IsKeyFile(f.Name) {
-			return nil
-		}
-		data, err := io.ReadAll(from)
-		files = append(files, File{Name: f.Name, Content: data})
-		return err
+	_, err = plan.readBase(ctx, base, func(body io.Reader) (*backup.Manifest, error) {
+		return r.Key.Read(ctx, body, func(_ *backup.Manifest, f backup.File, from io.Reader) error {
+			if f.Name == backup.SnapshotName {
+				return copyTo(path, from)
+			}
+			if !IsKeyFile(f.Name) {
+				return nil
+			}
+			data, err := io.ReadAll(from)
+			files = append(files, File{Name: f.Name, Content: data})
+			return err
+		})
 	})
-	if err != nil {
-		return nil, err
-	}
-	return files, checkBase(m, plan, base)
+	return files, err
 }
 
 func copyTo(path string, from io.Reader) error {

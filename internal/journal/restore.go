@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -114,7 +115,9 @@ func (cfg *RestoreConfig) fetch(ctx context.Context, plan *Plan,
 		return m, base, err
 	}
 	for i, base := range plan.Bases {
-		m, err := cfg.fetchBase(ctx, plan, base, incoming)
+		m, err := plan.readBase(ctx, base, func(body io.Reader) (*backup.Manifest, error) {
+			return incoming.Extract(ctx, body, cfg.Key)
+		})
 		if err == nil {
 			return m, base, nil
 		}
@@ -130,20 +133,6 @@ func (cfg *RestoreConfig) fetch(ctx context.Context, plan *Plan,
 	return nil, base, errors.New("the chain has no base")
 }
 
-func (cfg *RestoreConfig) fetchBase(ctx context.Context, plan *Plan, base Base,
-	incoming *backup.Incoming) (m *backup.Manifest, err error) {
-	body, err := plan.Store.Open(ctx, base.Object.Name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, body.Close()) }()
-	m, err = incoming.Extract(ctx, body, cfg.Key)
-	if err != nil {
-		return nil, err
-	}
-	return m, checkBase(m, plan, base)
-}
-
 // withoutBase adds to an error what other chains have.
 func (p *Plan) withoutBase(ctx context.Context, err error) error {
 	windows, listErr := Windows(ctx, p.Store)
@@ -153,16 +142,25 @@ func (p *Plan) withoutBase(ctx context.Context, err error) error {
 	return err
 }
 
-// checkBase verifies that the manifest is that of the base of the plan.
-func checkBase(m *backup.Manifest, plan *Plan, base Base) error {
+// readBase calls read with a base, and verifies that the manifest is that of the base.
+func (p *Plan) readBase(ctx context.Context, base Base,
+	read func(body io.Reader) (*backup.Manifest, error)) (m *backup.Manifest, err error) {
+	body, err := p.Store.Open(ctx, base.Object.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, body.Close()) }()
+	if m, err = read(body); err != nil {
+		return nil, err
+	}
 	if m.Snapshot.Revision > base.Revision {
-		return fmt.Errorf("%w: its content does not match its name", backup.ErrDamaged)
+		return nil, fmt.Errorf("%w: its content does not match its name", backup.ErrDamaged)
 	}
-	if id := plan.Chain.Claim.ID; m.Chain != id {
-		return fmt.Errorf("%w: it is of the chain %q of another server, and this one is %s", backup.ErrDamaged, m.Chain, id)
+	if id := p.Chain.Claim.ID; m.Chain != id {
+		return nil, fmt.Errorf("%w: it is of the chain %q of another server, and this one is %s", backup.ErrDamaged, m.Chain, id)
 	}
-	plan.endKey = m.ChainKey
-	return nil
+	p.endKey = m.ChainKey
+	return m, nil
 }
 
 // replay applies the changes after the base to the snapshot, and the changed files of the
@@ -199,7 +197,7 @@ func (cfg *RestoreConfig) replay(ctx context.Context, plan *Plan, base Base,
 		return outcome, err
 	}
 	mark := restoredMark{Chain: plan.Chain.Claim.ID, Revision: outcome.Revision, Newest: plan.Newest}
-	return outcome, writeJSON(incoming.Join(RestoredFile), mark)
+	return outcome, datadir.WriteJSON(incoming.Join(RestoredFile), mark)
 }
 
 // preciseTime is time.DateTime with milliseconds.

@@ -217,9 +217,8 @@ func journalsWithLock(t *testing.T, denies bool) {
 	b := startBucket(t)
 	b.user, b.denies = "writer", denies
 	store := b.store(t, credentialsIn(t, "writer"))
-	f := start(t, store, t.TempDir(), nil)
 	var recorded recorder
-	f.writer.RecordEvents(recorded.record)
+	f := start(t, store, t.TempDir(), func(c *Config) { c.Record = recorded.record })
 	f.history(2)
 	f.caughtUp()
 	f.stopWriter()

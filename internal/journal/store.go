@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
@@ -172,7 +173,7 @@ func (d *Directory) Create(ctx context.Context, name string, body io.ReadSeeker,
 	if err != nil {
 		return notStored(d.path, err)
 	}
-	written, err := io.Copy(file, &cancellable{ctx, body})
+	written, err := io.Copy(file, backup.WithContext(ctx, body))
 	if err == nil && written != size {
 		err = fmt.Errorf("%d bytes of %d were written", written, size)
 	}
@@ -219,20 +220,6 @@ func (d *Directory) makeParent(name string) error {
 		return nil
 	}
 	return err
-}
-
-// cancellable is a reader that fails when its context ends.
-type cancellable struct {
-	ctx context.Context
-	io.Reader
-}
-
-// Read implements io.Reader.
-func (c *cancellable) Read(p []byte) (int, error) {
-	if c.ctx.Err() != nil {
-		return 0, context.Cause(c.ctx)
-	}
-	return c.Reader.Read(p)
 }
 
 // Open implements [Store].

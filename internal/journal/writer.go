@@ -13,6 +13,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
@@ -74,6 +76,8 @@ type Config struct {
 	// Base makes a base of the chain with the ID and the key at the path.
 	Base func(ctx context.Context, chain, key, path string) (*backup.Manifest, error)
 	Log  *slog.Logger
+	// Record records events of the API.
+	Record logging.EventFunc
 }
 
 // Writer writes the changes of a server to a journal. Its methods are safe for concurrent
@@ -94,9 +98,7 @@ type Writer struct {
 	former  string // ID with which this server wrote from an etcd of its own
 
 	mu     sync.Mutex
-	record Record
-	failed bool     // the last attempt
-	early  []func() // events before they can be recorded
+	failed bool // the last attempt
 }
 
 // NewWriter returns a writer that does nothing yet.
@@ -286,7 +288,7 @@ func (w *Writer) continueChain(ctx context.Context) (s *session, reason string) 
 // firstReason is why a server without a chain begins one.
 func (w *Writer) firstReason() string {
 	var from restoredMark
-	if found, err := readJSON(filepath.Join(w.config.DataDir, RestoredFile), &from); err == nil && found {
+	if found, err := datadir.ReadJSON(filepath.Join(w.config.DataDir, RestoredFile), &from); err == nil && found {
 		return fmt.Sprintf("the server was restored at revision %d of another chain", from.Revision)
 	}
 	return "the server had no journal here before"
@@ -315,7 +317,7 @@ func (w *Writer) stateFile() string { return filepath.Join(w.dir, chainFile) }
 // if there is none.
 func (w *Writer) resume() (*session, error) {
 	var st state
-	found, err := readJSON(w.stateFile(), &st)
+	found, err := datadir.ReadJSON(w.stateFile(), &st)
 	if err != nil || !found {
 		return nil, err
 	}

@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 // claims returns the claims of a store.
@@ -50,7 +52,7 @@ func TestOneWriter(t *testing.T) {
 	}
 
 	dir := t.TempDir()
-	if err := writeJSON(filepath.Join(dir, RestoredFile), restoredMark{Chain: owner.ID, Revision: 2}); err != nil {
+	if err := datadir.WriteJSON(filepath.Join(dir, RestoredFile), restoredMark{Chain: owner.ID, Revision: 2}); err != nil {
 		t.Fatal(err)
 	}
 	restored := start(t, store, dir, nil)
@@ -226,9 +228,8 @@ func (r *recorder) wants(t *testing.T, reason string, parts ...string) {
 func TestFullSpool(t *testing.T) {
 	t.Parallel()
 	store := &failing{Store: NewDirectory(t.TempDir())}
-	f := start(t, store, t.TempDir(), func(c *Config) { c.MaxSpool = 2000 })
 	var recorded recorder
-	f.writer.RecordEvents(recorded.record)
+	f := start(t, store, t.TempDir(), func(c *Config) { c.MaxSpool, c.Record = 2000, recorded.record })
 	f.caughtUp()
 	store.down.Store(true)
 	f.history(1)

@@ -1,10 +1,7 @@
 package pki
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -49,23 +46,10 @@ func (s *Store) journalFile() string { return filepath.Join(s.dir, "rotations.js
 
 func (s *Store) readJournal() (*journal, error) {
 	j := &journal{Rotations: map[string]*rotation{}}
-	data, err := os.ReadFile(s.journalFile())
-	if errors.Is(err, os.ErrNotExist) {
-		return j, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(data, j)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the rotations that are under way in %s: %w; take the file from a backup", s.journalFile(), err)
+	if _, err := datadir.ReadJSON(s.journalFile(), j); err != nil {
+		return nil, fmt.Errorf("%w; it has the rotations that are under way; take the file from a backup", err)
 	}
 	return j, nil
 }
 
-func (s *Store) writeJournal(j *journal) error {
-	data, err := json.MarshalIndent(j, "", "  ")
-	if err != nil {
-		return fmt.Errorf("render %s: %w", s.journalFile(), err)
-	}
-	return datadir.WriteFile(s.journalFile(), append(data, '\n'), 0o600)
-}
+func (s *Store) writeJournal(j *journal) error { return datadir.WriteJSON(s.journalFile(), j) }

@@ -10,13 +10,14 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/fleet"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
 // JournalWriter returns the writer of the journal of a server, or nil if
 // the configuration has no destination. The writer uses the store only while it runs. lead
 // waits until this server runs the controllers of an external etcd.
 func JournalWriter(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, store datastore.Datastore, maker *backup.Maker,
-	lead func(context.Context) (context.Context, error), log *slog.Logger,
+	lead func(context.Context) (context.Context, error), record logging.EventFunc, log *slog.Logger,
 ) (*journal.Writer, error) {
 	if cfg.Journal.Destination == "" {
 		return nil, nil
@@ -31,7 +32,7 @@ func JournalWriter(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp data
 		Interval: cfg.Journal.Interval.Duration, Retention: cfg.Journal.Retention.Duration,
 		MaxSpool: cfg.Journal.MaxSpool.Value(), TakeOver: cfg.Journal.TakeOver, StopIfSuperseded: cfg.Journal.StopIfSuperseded,
 		Encryption: encryption, Version: stamp.Version,
-		Connect: store.Connection, WaitReady: store.WaitReady, Base: journal.NewBase(maker, encryption), Log: log,
+		Connect: store.Connection, WaitReady: store.WaitReady, Base: journal.NewBase(maker, encryption), Log: log, Record: record,
 	}
 	for _, field := range cfg.InputFiles() {
 		if field.EncryptsObjects {

@@ -8,6 +8,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
@@ -56,6 +57,8 @@ type Config struct {
 	Log *slog.Logger
 	// Verbosity is that of the log.
 	Verbosity int
+	// Record records events of the API; nil where there is none.
+	Record logging.EventFunc
 }
 
 // New returns the store that the configuration names.
@@ -68,5 +71,5 @@ func New(cfg Config) Datastore {
 
 // NewEmbedded returns the member in the data directory.
 func NewEmbedded(cfg Config) *Embedded {
-	return &Embedded{config: cfg.Embedded, data: cfg.Dir, log: cfg.Log, verbosity: cfg.Verbosity}
+	return &Embedded{config: cfg.Embedded, data: cfg.Dir, log: cfg.Log, verbosity: cfg.Verbosity, record: cfg.Record}
 }

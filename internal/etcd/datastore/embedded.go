@@ -25,6 +25,7 @@ type Embedded struct {
 	data      *datadir.Dir
 	log       *slog.Logger
 	verbosity int
+	record    logging.EventFunc
 	// Listener serves API servers in other processes; nil for none. Set it before
 	// Run.
 	Listener *etcd.Listener
@@ -101,7 +102,7 @@ func (e *Embedded) prepare() error {
 		Closed:     e.data.Use(),
 	})
 	e.keeper = maintenance.New(maintenance.Config{
-		Database: e.member, Dir: dir, Log: e.log,
+		Database: e.member, Dir: dir, Log: e.log, Record: e.record,
 		Threshold: float64(e.config.Defragment.FreePercent) / 100, MinimumSize: e.config.Defragment.MinimumSize.Value(),
 		MaximumInUse: e.config.Defragment.MaximumInUse.Value(), Window: e.config.Defragment.Window.Contains,
 	})

@@ -82,10 +82,9 @@ type Config struct {
 	MaximumInUse int64
 	Window       func(time.Time) bool
 	Log          *slog.Logger
+	// Record records events of the API; nil where there is none.
+	Record logging.EventFunc
 }
-
-// Record writes a Kubernetes event.
-type Record func(kind, reason, format string, args ...any)
 
 // Keeper maintains one database. It is safe for concurrent use.
 type Keeper struct {
@@ -98,7 +97,6 @@ type Keeper struct {
 	room          atomic.Int64        // what may be written before the free space is read again, in bytes
 
 	mu        sync.Mutex
-	record    Record // nil until RecordEvents
 	nearQuota bool
 	refusal   string
 
@@ -164,13 +162,6 @@ func (k *Keeper) endWrite() { k.writes.Release(1) }
 // Defragmenting reports whether reads and writes block during a defragmentation.
 func (k *Keeper) Defragmenting() bool { return k.defragmenting.Load() }
 
-// RecordEvents makes the keeper write events from now on.
-func (k *Keeper) RecordEvents(record Record) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.record = record
-}
-
 // Checked returns a channel that is closed when Run has checked the database once
 // and, if writes were refused, has tried to make room.
 func (k *Keeper) Checked() <-chan struct{} { return k.checked }
@@ -192,14 +183,11 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// event writes an event if the API is served and the database has room for it.
+// event records an event if the database has room for it.
 func (k *Keeper) event(kind, reason, format string, args ...any) {
-	k.mu.Lock()
-	record := k.record
-	k.mu.Unlock()
 	size, _, quota := k.config.Database.Sizes()
-	if record != nil && size < quota && !k.config.Database.NoSpace() {
-		record(kind, reason, format, args...)
+	if k.config.Record != nil && size < quota && !k.config.Database.NoSpace() {
+		k.config.Record(kind, reason, format, args...)
 	}
 }
 

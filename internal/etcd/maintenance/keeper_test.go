@@ -55,9 +55,9 @@ func keep(t *testing.T, dir string, quota int64) *kept {
 	}
 	k.Keeper = New(Config{Database: member, Dir: dir, Threshold: 0.5, MinimumSize: 2 * mib, MaximumInUse: 1 << 40, Log: slog.New(slog.NewTextHandler(k.log, nil))})
 	k.disk = func(string) (int64, int64, error) { return k.free, 1 << 40, nil }
-	k.RecordEvents(func(_, reason, format string, args ...any) {
+	k.config.Record = func(_, reason, format string, args ...any) {
 		k.events, k.lastEvent = append(k.events, reason), fmt.Sprintf(format, args...)
-	})
+	}
 	t.Cleanup(k.stop)
 	return k
 }
