@@ -3,3 +3,5 @@
 //
 //	import _ "kube-hyper-mini.io/kube-hyper-mini/controlplane/s3"
 package s3
+
+import _ "kube-hyper-mini.io/kube-hyper-mini/internal/journal/s3"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"os"
 	"path"
@@ -75,7 +76,6 @@ func (f *keyFlags) add(flags *pflag.FlagSet) {
 func newBackupSave() *cobra.Command {
 	flags, encryption := &configFlags{}, &encryptFlags{}
 	var noKeys bool
-	var plane string
 	cmd := &cobra.Command{
 		Use:   "save [FILE|-]",
 		Short: "Save a backup, of a running server or of a stopped one",
@@ -99,7 +99,7 @@ encrypted to backup.encryptTo unless a flag says otherwise.`,
 			if err != nil {
 				return err
 			}
-			if cfg, err = planeConfig(cfg, plane); err != nil {
+			if cfg, err = planeConfig(cfg, flags.plane); err != nil {
 				return err
 			}
 			options := backup.Options{Reason: backup.ReasonManual, WithoutKeys: noKeys}
@@ -107,17 +107,17 @@ encrypted to backup.encryptTo unless a flag says otherwise.`,
 			if len(args) == 1 {
 				file = args[0]
 			}
-			produce, err := backupFrom(cmd, flags, cfg, plane, options)
+			produce, err := backupFrom(cmd, flags, cfg, options)
 			if err != nil {
 				return err
 			}
 			return saveBackup(cmd, cfg, file, to, produce)
 		}),
 	}
-	flags.addLocation(cmd.Flags())
+	flags.addPlane(cmd.Flags())
 	encryption.add(cmd.Flags())
-	addPlane(cmd.Flags(), &plane)
-	cmd.Flags().BoolVar(&noKeys, "no-keys", false, "leave out certificates and keys; a restore then needs them from another backup")
+	cmd.Flags().BoolVar(&noKeys, "no-keys", false, "leave out certificates and keys; a restore then needs them from "+
+		"another backup")
 	return cmd
 }
 
@@ -152,11 +152,9 @@ func saveBackup(cmd *cobra.Command, cfg *config.ServerConfiguration, file string
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "saved %s: %s at revision %d\n", file, quantity(m.Objects(), "object"), m.Snapshot.Revision)
-	if err != nil {
-		return err
-	}
-	return printLeftOut(cmd.ErrOrStderr(), m)
+	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "saved %s: %s at revision %d\n%s", file, quantity(m.Objects(), "object"),
+		m.Snapshot.Revision, leftOut(m))
+	return err
 }
 
 // checkDestination returns an error for a file in a directory that does not exist, as a
@@ -174,16 +172,13 @@ func checkDestination(cfg *config.ServerConfiguration, file string) error {
 
 // backupFrom returns a producer that reads from the running server or, if none runs, from
 // the data directory. That of a control plane is read through the running server only.
-func backupFrom(cmd *cobra.Command, flags *configFlags, cfg *config.ServerConfiguration, plane string, options backup.Options) (backup.Produce, error) {
+func backupFrom(cmd *cobra.Command, flags *configFlags, cfg *config.ServerConfiguration,
+	options backup.Options) (backup.Produce, error) {
 	if err := datadir.RequireUsed(cfg.DataDir); err != nil {
 		return nil, fmt.Errorf("nothing to save: %w", err) // before a directory is made
 	}
-	log, err := commandLog(cmd, cfg)
-	if err != nil {
-		return nil, err
-	}
 	return func(ctx context.Context, w io.Writer) error {
-		return onServer(cmd, flags, plane, func() error {
+		return onServer(cmd, flags, func(log *slog.Logger) error {
 			return parts.SaveBackup(ctx, cfg, log, w, options)
 		}, func(kubeconfig []byte) error {
 			var keys *backup.Source
@@ -302,18 +297,19 @@ func printManifest(w io.Writer, m *backup.Manifest) error {
 	})
 }
 
-// printLeftOut prints the files that the backup lacks and what a restore then needs.
-func printLeftOut(w io.Writer, m *backup.Manifest) error {
+// leftOut is a line about the files that the backup lacks, and what a restore then needs; empty
+// for a complete one.
+func leftOut(m *backup.Manifest) string {
 	if len(m.LeftOut) == 0 {
-		return nil
+		return ""
 	}
-	text := "without keys: a restored server starts only with --new-identity, and existing kubeconfigs and tokens are then invalid"
+	text := "without keys: a restored server starts only with --new-identity, and existing kubeconfigs and tokens " +
+		"are then invalid"
 	for _, resource := range slices.Sorted(maps.Keys(m.Encrypted())) {
 		text += fmt.Sprintf("; %d %s are encrypted and cannot be read", m.Encrypted()[resource], resource)
 	}
-	_, err := fmt.Fprintf(w, "%s. To keep them valid, copy the files that were left out (%s) to the data directory "+
-		"before the start\n", text, strings.Join(directories(m.LeftOut), ", "))
-	return err
+	return fmt.Sprintf("%s. To keep them valid, copy the files that were left out (%s) to the data directory before "+
+		"the start\n", text, strings.Join(directories(m.LeftOut), ", "))
 }
 
 // directories returns the directories of the files.

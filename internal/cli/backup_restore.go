@@ -110,21 +110,14 @@ func restoreWith(cmd *cobra.Command, cfg *config.ServerConfiguration, restore jo
 // printRestored prints the result of a restore.
 func printRestored(out io.Writer, dataDir string, restored *backup.Restored) error {
 	m := restored.Manifest
-	if _, err := fmt.Fprintf(out, "restored %s: %s as of revision %d\n", dataDir, quantity(m.Objects(), "object"), m.Snapshot.Revision); err != nil {
-		return err
-	}
-	if err := printLeftOut(out, m); err != nil {
-		return err
-	}
+	text := fmt.Sprintf("restored %s: %s as of revision %d\n%s", dataDir, quantity(m.Objects(), "object"),
+		m.Snapshot.Revision, leftOut(m))
 	if restored.Config != "" {
-		if _, err := fmt.Fprintf(out, "the saved configuration is in %s\n", restored.Config); err != nil {
-			return err
-		}
+		text += fmt.Sprintf("the saved configuration is in %s\n", restored.Config)
 	}
 	if restored.Old != "" {
-		if _, err := fmt.Fprintf(out, "the previous content is in %s\n", restored.Old); err != nil {
-			return err
-		}
+		text += fmt.Sprintf("the previous content is in %s\n", restored.Old)
 	}
-	return nil
+	_, err := io.WriteString(out, text)
+	return err
 }

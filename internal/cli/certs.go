@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -25,7 +26,7 @@ func newCerts() *cobra.Command {
 }
 
 func newCertsList() *cobra.Command {
-	flags, plane := &configFlags{}, ""
+	flags := &configFlags{}
 	var output format
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -36,7 +37,7 @@ keys of service account tokens.`,
 		Example: `  kube-hyper-mini certs list
   kube-hyper-mini certs list -o json`,
 		RunE: flags.with(func(cmd *cobra.Command, _ []string, cfg *config.ServerConfiguration) error {
-			cfg, err := planeConfig(cfg, plane)
+			cfg, err := planeConfig(cfg, flags.plane)
 			if err != nil {
 				return err
 			}
@@ -47,8 +48,7 @@ keys of service account tokens.`,
 			return output.write(cmd.OutOrStdout(), list, func(w io.Writer) error { return printCertificates(w, list) })
 		}),
 	}
-	flags.addLocation(cmd.Flags())
-	addPlane(cmd.Flags(), &plane)
+	flags.addPlane(cmd.Flags())
 	output.add(cmd)
 	return cmd
 }
@@ -106,7 +106,7 @@ kubeconfig in the data directory (POST /kube-hyper-mini/certificates). A rotatio
 that was interrupted by a crash continues at the next start.`
 
 func newCertsRotate() *cobra.Command {
-	flags, plane := &configFlags{}, ""
+	flags := &configFlags{}
 	change := admin.CertificateChange{Overlap: 30 * day}
 	kinds := strings.Join(pki.Kinds(), "|")
 	cmd := &cobra.Command{
@@ -126,36 +126,34 @@ func newCertsRotate() *cobra.Command {
 			if change.Overlap < 0 {
 				return usageError(fmt.Errorf("--overlap %s is negative; 0s has no overlap", change.Overlap))
 			}
-			done, err := changeCertificates(cmd, flags, cfg, plane, change)
+			done, err := changeCertificates(cmd, flags, cfg, change)
 			if err != nil {
 				return err
 			}
 			return printRotated(cmd.OutOrStdout(), change.Rotate, done)
 		}),
 	}
-	flags.addLocation(cmd.Flags())
-	addPlane(cmd.Flags(), &plane)
+	flags.addPlane(cmd.Flags())
 	addDuration(cmd.Flags(), &change.Overlap, "overlap", "how long the old one stays trusted")
 	cmd.Flags().BoolVar(&change.Finish, "finish", false, "end the overlap of a rotation now")
 	return cmd
 }
 
 func printRotated(w io.Writer, kind string, done *admin.CertificatesChanged) error {
+	text := ""
 	for _, c := range done.Changes {
-		if _, err := fmt.Fprintf(w, "%s: %s\n", c.Name, c.Reason); err != nil {
-			return err
-		}
+		text += fmt.Sprintf("%s: %s\n", c.Name, c.Reason)
 	}
-	text := "the old one is no longer trusted"
+	old := "the old one is no longer trusted"
 	if done.Until.After(time.Now()) {
-		text = "the old one is trusted until " + done.Until.Local().Format(time.DateTime)
+		old = "the old one is trusted until " + done.Until.Local().Format(time.DateTime)
 	}
-	_, err := fmt.Fprintf(w, "%s: %s\n", kind, text)
+	_, err := fmt.Fprintf(w, "%s%s: %s\n", text, kind, old)
 	return err
 }
 
 func newCertsRevokeAdmin() *cobra.Command {
-	flags, plane := &configFlags{}, ""
+	flags := &configFlags{}
 	cmd := &cobra.Command{
 		Use:   "revoke-admin",
 		Short: "Refuse the administrator's certificates and make a new kubeconfig",
@@ -170,11 +168,11 @@ certificates. A backup that was made before does not list the key: run the comma
 after restoring it.`,
 		Example: `  kube-hyper-mini certs revoke-admin`,
 		RunE: flags.with(func(cmd *cobra.Command, _ []string, cfg *config.ServerConfiguration) error {
-			_, err := changeCertificates(cmd, flags, cfg, plane, admin.CertificateChange{RevokeAdmin: true})
+			_, err := changeCertificates(cmd, flags, cfg, admin.CertificateChange{RevokeAdmin: true})
 			if err != nil {
 				return err
 			}
-			if plane != "" {
+			if plane := flags.plane; plane != "" {
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "the previous certificates of the administrator of %s are refused\n", plane)
 				return err
 			}
@@ -187,20 +185,15 @@ after restoring it.`,
 			return err
 		}),
 	}
-	flags.addLocation(cmd.Flags())
-	addPlane(cmd.Flags(), &plane)
+	flags.addPlane(cmd.Flags())
 	return cmd
 }
 
 // changeCertificates applies the change to the running server or, if none runs, to the
 // data directory.
-func changeCertificates(cmd *cobra.Command, flags *configFlags, cfg *config.ServerConfiguration, plane string, change admin.CertificateChange) (*admin.CertificatesChanged, error) {
-	log, err := commandLog(cmd, cfg)
-	if err != nil {
-		return nil, err
-	}
-	var done *admin.CertificatesChanged
-	err = onServer(cmd, flags, plane, func() (err error) {
+func changeCertificates(cmd *cobra.Command, flags *configFlags, cfg *config.ServerConfiguration,
+	change admin.CertificateChange) (done *admin.CertificatesChanged, err error) {
+	err = onServer(cmd, flags, func(log *slog.Logger) (err error) {
 		done, err = parts.ChangeCertificates(cmd.Context(), cfg, log, change)
 		return err
 	}, func(kubeconfig []byte) (err error) {

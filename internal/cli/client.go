@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -35,18 +36,12 @@ const requestTimeout = 10 * time.Second
 type clientFlags struct {
 	configFlags
 	kubeconfig, context string
-	plane               string // of the server; empty for its own API
 }
 
 // addClient adds the flags that select the server; usage is that of --kubeconfig.
 func (f *clientFlags) addClient(flags *pflag.FlagSet, usage string) {
-	f.addLocation(flags)
+	f.addPlane(flags)
 	flags.Var(fileFlag(&f.kubeconfig), "kubeconfig", usage)
-	addPlane(flags, &f.plane)
-}
-
-func addPlane(flags *pflag.FlagSet, plane *string) {
-	flags.StringVar(plane, "plane", "", "a ControlPlane of the server (see help planes)")
 }
 
 // checkPlane checks the name of a control plane, which may be empty.
@@ -255,16 +250,25 @@ func readLocalKubeconfig(cmd *cobra.Command, flags *configFlags) ([]byte, error)
 
 // onServer does work on the stopped server of the data directory or, if a server uses that,
 // through its API, with the kubeconfig of readLocalKubeconfig. A control plane of the server is
-// reached through the API only; plane is its name, or empty for the server's own API.
-func onServer(cmd *cobra.Command, flags *configFlags, plane string, stopped func() error, running func(kubeconfig []byte) error) error {
-	if plane == "" {
-		if err := stopped(); !errors.Is(err, datadir.ErrLocked) {
+// reached through the API only.
+func onServer(cmd *cobra.Command, flags *configFlags, stopped func(*slog.Logger) error,
+	running func(kubeconfig []byte) error) error {
+	cfg, err := completed(cmd, flags)
+	if err != nil {
+		return err
+	}
+	if flags.plane == "" {
+		log, err := commandLog(cmd, cfg)
+		if err == nil {
+			err = stopped(log)
+		}
+		if !errors.Is(err, datadir.ErrLocked) {
 			return err
 		}
 	}
 	kubeconfig, err := readLocalKubeconfig(cmd, flags)
 	if err == nil {
-		kubeconfig, err = atPlane(kubeconfig, plane)
+		kubeconfig, err = atPlane(kubeconfig, flags.plane)
 	}
 	if err != nil {
 		return err

@@ -118,19 +118,19 @@ Exit codes: 0 all are valid, 2 one is not.`,
 }
 
 func printValidated(w io.Writer, results []validated) error {
+	text := ""
 	for _, result := range results {
 		if !result.Valid {
 			continue // its errors follow
 		}
-		text := result.File + " is valid"
+		text += result.File + " is valid"
 		if result.Note != "" {
 			text += "; " + result.Note
 		}
-		if _, err := fmt.Fprintln(w, text); err != nil {
-			return err
-		}
+		text += "\n"
 	}
-	return nil
+	_, err := io.WriteString(w, text)
+	return err
 }
 
 // inputName names a file for users; "-" is standard input.

@@ -2,7 +2,7 @@ package cli
 
 import (
 	"fmt"
-	"time"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +13,7 @@ import (
 )
 
 func newDefrag() *cobra.Command {
-	flags, plane := &configFlags{}, ""
+	flags := &configFlags{}
 	cmd := &cobra.Command{
 		Use:   "defrag",
 		Short: "Return free space of the embedded etcd's database to the disk",
@@ -26,12 +26,8 @@ kubeconfig in the data directory; it needs the right to POST to the path
 database is free (etcd.embedded.defragment in the configuration).`,
 		Example: `  kube-hyper-mini defrag`,
 		RunE: flags.with(func(cmd *cobra.Command, _ []string, cfg *config.ServerConfiguration) error {
-			log, err := commandLog(cmd, cfg)
-			if err != nil {
-				return err
-			}
 			var done maintenance.Defragmented
-			err = onServer(cmd, flags, plane, func() (err error) {
+			err := onServer(cmd, flags, func(log *slog.Logger) (err error) {
 				done, err = parts.Defragment(cmd.Context(), cfg, log)
 				return err
 			}, func(kubeconfig []byte) (err error) {
@@ -41,13 +37,11 @@ database is free (etcd.embedded.defragment in the configuration).`,
 			if err != nil {
 				return err
 			}
-			took := time.Duration(done.Seconds * float64(time.Second)).Round(time.Millisecond)
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "defragmented the database from %s to %s in %s\n",
-				bytes(done.Before), bytes(done.After), took)
+				bytes(done.Before), bytes(done.After), seconds(done.Seconds))
 			return err
 		}),
 	}
-	flags.addLocation(cmd.Flags())
-	addPlane(cmd.Flags(), &plane)
+	flags.addPlane(cmd.Flags())
 	return cmd
 }

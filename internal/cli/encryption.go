@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +23,7 @@ func newEncryption() *cobra.Command {
 }
 
 func newEncryptionRotate() *cobra.Command {
-	flags, plane := &configFlags{}, ""
+	flags := &configFlags{}
 	cmd := &cobra.Command{
 		Use:   "rotate",
 		Short: "Replace the key that encrypts resources in etcd",
@@ -43,20 +44,15 @@ kubeconfig in the data directory; it needs the right to POST to the path
 /kube-hyper-mini/encryption/rotate.`,
 		Example: `  kube-hyper-mini encryption rotate`,
 		RunE: flags.with(func(cmd *cobra.Command, _ []string, cfg *config.ServerConfiguration) error {
-			log, err := commandLog(cmd, cfg)
-			if err != nil {
-				return err
-			}
 			report := func(progress encryption.Progress) error { return printRotation(cmd.OutOrStdout(), progress) }
-			return onServer(cmd, flags, plane, func() error {
+			return onServer(cmd, flags, func(log *slog.Logger) error {
 				return parts.RotateKey(cmd.Context(), cfg, log, report)
 			}, func(kubeconfig []byte) error {
 				return admin.RotateKey(cmd.Context(), kubeconfig, report)
 			})
 		}),
 	}
-	flags.addLocation(cmd.Flags())
-	addPlane(cmd.Flags(), &plane)
+	flags.addPlane(cmd.Flags())
 	return cmd
 }
 

@@ -146,17 +146,15 @@ func printWindows(w io.Writer, windows []journal.Window) error {
 	if err != nil {
 		return err
 	}
+	text := ""
 	for _, window := range windows {
 		if window.Gap != "" {
-			if _, err := fmt.Fprintf(w, "before chain %d: %s\n", window.Chain, window.Gap); err != nil {
-				return err
-			}
+			text += fmt.Sprintf("before chain %d: %s\n", window.Chain, window.Gap)
 		}
 		for _, gap := range window.Gaps {
-			if _, err := fmt.Fprintf(w, "chain %d: %s\n", window.Chain, gap); err != nil {
-				return err
-			}
+			text += fmt.Sprintf("chain %d: %s\n", window.Chain, gap)
 		}
 	}
-	return nil
+	_, err = io.WriteString(w, text)
+	return err
 }

@@ -17,7 +17,7 @@ import (
 type kubeconfigFlags struct {
 	configFlags
 	server, output string
-	plane, context string
+	context        string
 	force          bool
 	merge, use     bool
 }
@@ -49,8 +49,7 @@ not have that host, the kubeconfig names one that the certificate has
 			return flags.write(cmd)
 		},
 	}
-	flags.addLocation(cmd.Flags())
-	addPlane(cmd.Flags(), &flags.plane)
+	flags.addPlane(cmd.Flags())
 	cmd.Flags().StringVar(&flags.server, "server", "", "URL of the server in the kubeconfig, if it differs from the "+
 		"one that the server has written; https://HOST:PORT")
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "", "file to write, with mode 0600, instead of printing")
@@ -99,10 +98,15 @@ func (f *kubeconfigFlags) write(cmd *cobra.Command) error {
 	if f.merge {
 		return f.mergeInto(cmd.OutOrStdout(), data)
 	}
-	if f.output != "" {
-		return datadir.WriteFile(f.output, data, 0o600)
+	return writeKubeconfig(cmd, f.output, data)
+}
+
+// writeKubeconfig writes to the file, or to standard output without one.
+func writeKubeconfig(cmd *cobra.Command, file string, data []byte) error {
+	if file != "" {
+		return datadir.WriteFile(file, data, 0o600)
 	}
-	_, err = cmd.OutOrStdout().Write(data)
+	_, err := cmd.OutOrStdout().Write(data)
 	return err
 }
 

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
@@ -221,9 +220,5 @@ func (f *createFlags) write(cmd *cobra.Command, endpoint kubeconfig.Endpoint, us
 	if err != nil {
 		return err
 	}
-	if f.output != "" {
-		return datadir.WriteFile(f.output, data, 0o600)
-	}
-	_, err = cmd.OutOrStdout().Write(data)
-	return err
+	return writeKubeconfig(cmd, f.output, data)
 }

@@ -27,7 +27,8 @@ type configFlags struct {
 	tlsSANs   []string
 	profile   string
 	verbosity int
-	quiet     bool // do not print which configuration is used
+	plane     string // of the server; empty for its own API
+	quiet     bool   // do not print which configuration is used
 
 	complete *config.ServerConfiguration // see completed
 }
@@ -37,6 +38,12 @@ type configFlags struct {
 func (f *configFlags) addLocation(flags *pflag.FlagSet) {
 	flags.Var(fileFlag(&f.file), "config", "configuration file (see config print)")
 	flags.Var(directoryFlag(&f.dataDir), "data-dir", "data directory (default: $"+testplane.DataDirVariable+`, else see "help config")`)
+}
+
+// addPlane is addLocation for what may also be done with a control plane of the server.
+func (f *configFlags) addPlane(flags *pflag.FlagSet) {
+	f.addLocation(flags)
+	flags.StringVar(&f.plane, "plane", "", "a ControlPlane of the server (see help planes)")
 }
 
 // addProfile adds the flag for the types that are served.

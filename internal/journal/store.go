@@ -21,9 +21,8 @@ import (
 // ErrExists means that an object was not created because its name is taken.
 var ErrExists = fs.ErrExist
 
-// Object is an entry of a listing. Name is relative to the destination, with slashes. It is an
-// alias, so that package s3 need not import this one.
-type Object = struct {
+// Object is an entry of a listing. Name is relative to the destination, with slashes.
+type Object struct {
 	Name      string
 	SizeBytes int64
 }

@@ -1,3 +1,3 @@
-// Package s3 is the store of a journal in a bucket. It imports nothing of this module, so that
-// only programs with such journals have the client ([journal.OpenBucket]).
+// Package s3 is the store of a journal in a bucket. Only programs that import it have the
+// client: it sets [journal.OpenBucket].
 package s3

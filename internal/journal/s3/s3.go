@@ -15,24 +15,14 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
 )
 
-// Object is an entry of a listing: a name relative to the destination, and a size.
-type Object = struct {
-	Name      string
-	SizeBytes int64
-}
+func init() { journal.OpenBucket = open }
 
-// Location is where a store is, see [config.Journal].
-type Location struct {
-	// URL is s3://BUCKET[/PREFIX].
-	URL string
-	// Endpoint, Region and CredentialsFile may be empty.
-	Endpoint, Region, CredentialsFile string
-}
-
-// Store stores objects in a bucket. Objects are created with If-None-Match.
-type Store struct {
+// store stores objects in a bucket. Objects are created with If-None-Match.
+type store struct {
 	client      *minio.Client
 	credentials *credentials.Credentials
 	bucket      string
@@ -54,8 +44,8 @@ const (
 	timeout = 30 * time.Second
 )
 
-// New returns the store at the location for so many concurrent readers. It does not reach it.
-func New(l Location, readers int) (*Store, error) {
+// open is a [journal.OpenBucket].
+func open(l journal.Location, readers int) (journal.Store, error) {
 	target, err := url.Parse(l.URL)
 	if err != nil || target.Host == "" || target.RawQuery != "" || target.User != nil {
 		return nil, fmt.Errorf("%q is not a destination in S3: write s3://BUCKET or s3://BUCKET/PREFIX", l.URL)
@@ -86,7 +76,7 @@ func New(l Location, readers int) (*Store, error) {
 	if prefix != "" {
 		prefix += "/"
 	}
-	return &Store{client: client, credentials: from, bucket: target.Host, prefix: prefix,
+	return &store{client: client, credentials: from, bucket: target.Host, prefix: prefix,
 		url: strings.TrimSuffix("s3://"+target.Host+"/"+prefix, "/")}, nil
 }
 
@@ -101,7 +91,8 @@ func credentialsFrom(file string) *credentials.Credentials {
 		return credentials.New(&credentials.FileAWSCredentials{Filename: file})
 	}
 	metadata := &credentials.IAM{}
-	for _, name := range []string{"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"} {
+	for _, name := range []string{"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+		"AWS_CONTAINER_CREDENTIALS_FULL_URI"} {
 		if os.Getenv(name) != "" {
 			return chained(metadata)
 		}
@@ -115,11 +106,11 @@ func chained(metadata credentials.Provider) *credentials.Credentials {
 		&credentials.FileAWSCredentials{}, metadata})
 }
 
-// String is that of a journal's store.
-func (s *Store) String() string { return s.url }
+// String implements [journal.Store].
+func (s *store) String() string { return s.url }
 
 // failed describes an error of the client.
-func (s *Store) failed(ctx context.Context, operation, name string, err error) error {
+func (s *store) failed(ctx context.Context, operation, name string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -135,31 +126,33 @@ func (s *Store) failed(ctx context.Context, operation, name string, err error) e
 		err = fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	case minio.NoSuchBucket:
 		advice = "; make the bucket, the server does not"
-	case minio.AccessDenied, "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "AccountProblem", "AllAccessDisabled":
+	case minio.AccessDenied, "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken",
+		"AccountProblem", "AllAccessDisabled":
 		s.credentials.Expire() // the next request reads them again
 		advice = "; check the credentials (journal.credentialsFile, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or " +
 			"the role of the instance), which must be allowed to get, put, list and delete objects"
 	case "RequestTimeTooSkewed":
-		advice = "; this machine's clock differs too much from the server's: set it, with a time service as chrony or systemd-timesyncd"
+		advice = "; this machine's clock differs too much from the server's: set it, with a time service as chrony or " +
+			"systemd-timesyncd"
 	}
 	return fmt.Errorf("%s %s/%s: %w%s", operation, s.url, name, err, advice)
 }
 
-// Create is that of a journal's store.
-func (s *Store) Create(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
+// Create implements [journal.Store].
+func (s *store) Create(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
 	// Buckets with object lock refuse objects without a sum.
 	options := minio.PutObjectOptions{PartSize: partSize, NumThreads: 1, DisableMultipart: size <= maxPut,
 		SendContentMd5: true, ContentType: "application/octet-stream"}
 	options.SetMatchETagExcept("*")
 	if size > maxPut {
 		if _, err := s.client.StatObject(ctx, s.bucket, s.prefix+name, minio.StatObjectOptions{}); err == nil {
-			return fs.ErrExist
+			return journal.ErrExists
 		}
 	}
 	info, err := s.client.PutObject(ctx, s.bucket, s.prefix+name, body, size, options)
 	if err != nil {
 		if s.isTaken(ctx, name, minio.ToErrorResponse(err)) {
-			return fs.ErrExist
+			return journal.ErrExists
 		}
 		return s.failed(ctx, "write", name, err)
 	}
@@ -171,7 +164,7 @@ func (s *Store) Create(ctx context.Context, name string, body io.ReadSeeker, siz
 
 // isTaken reports whether an object was refused because its name is taken. With object
 // lock a server may answer that access is denied, whatever the condition.
-func (s *Store) isTaken(ctx context.Context, name string, refusal minio.ErrorResponse) bool {
+func (s *store) isTaken(ctx context.Context, name string, refusal minio.ErrorResponse) bool {
 	if refusal.StatusCode == http.StatusPreconditionFailed || refusal.Code == minio.PreconditionFailed {
 		return true
 	}
@@ -182,8 +175,8 @@ func (s *Store) isTaken(ctx context.Context, name string, refusal minio.ErrorRes
 	return err == nil
 }
 
-// Open is that of a journal's store.
-func (s *Store) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+// Open implements [journal.Store].
+func (s *store) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	body, info, err := s.get(ctx, name, minio.GetObjectOptions{})
 	if err != nil {
 		return nil, err
@@ -199,27 +192,28 @@ func (s *Store) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 }
 
 // get begins to read an object. GetObject of the client would make two requests.
-func (s *Store) get(ctx context.Context, name string, options minio.GetObjectOptions) (io.ReadCloser, minio.ObjectInfo, error) {
+func (s *store) get(ctx context.Context, name string,
+	options minio.GetObjectOptions) (io.ReadCloser, minio.ObjectInfo, error) {
 	object, info, _, err := minio.Core{Client: s.client}.GetObject(ctx, s.bucket, s.prefix+name, options)
 	return object, info, s.failed(ctx, "read", name, err)
 }
 
-// List is that of a journal's store.
-func (s *Store) List(ctx context.Context, prefix, after string) ([]Object, error) {
+// List implements [journal.Store].
+func (s *store) List(ctx context.Context, prefix, after string) ([]journal.Object, error) {
 	options := minio.ListObjectsOptions{Prefix: s.prefix + prefix, Recursive: true}
 	if after != "" {
 		options.StartAfter = s.prefix + after
 	}
-	var objects []Object
+	var objects []journal.Object
 	infos, err := s.list(ctx, prefix, options)
 	for _, info := range infos {
-		objects = append(objects, Object{Name: strings.TrimPrefix(info.Key, s.prefix), SizeBytes: info.Size})
+		objects = append(objects, journal.Object{Name: strings.TrimPrefix(info.Key, s.prefix), SizeBytes: info.Size})
 	}
 	return objects, err
 }
 
-// Folders is that of a journal's store.
-func (s *Store) Folders(ctx context.Context, prefix string) ([]string, error) {
+// Folders implements [journal.Store].
+func (s *store) Folders(ctx context.Context, prefix string) ([]string, error) {
 	var names []string
 	infos, err := s.list(ctx, prefix, minio.ListObjectsOptions{Prefix: s.prefix + prefix})
 	for _, info := range infos {
@@ -232,7 +226,7 @@ func (s *Store) Folders(ctx context.Context, prefix string) ([]string, error) {
 
 // list returns a whole listing or an error. It lists again when a response is cut: the
 // client repeats only requests without a response.
-func (s *Store) list(ctx context.Context, prefix string, options minio.ListObjectsOptions) ([]minio.ObjectInfo, error) {
+func (s *store) list(ctx context.Context, prefix string, options minio.ListObjectsOptions) ([]minio.ObjectInfo, error) {
 	for attempt := 0; ; attempt++ {
 		infos, err := listOnce(s.client.ListObjectsIter(ctx, s.bucket, options))
 		var refused minio.ErrorResponse
@@ -252,8 +246,8 @@ func listOnce(found iter.Seq[minio.ObjectInfo]) (infos []minio.ObjectInfo, err e
 	return infos, nil
 }
 
-// Remove is that of a journal's store.
-func (s *Store) Remove(ctx context.Context, name string) error {
+// Remove implements [journal.Store].
+func (s *store) Remove(ctx context.Context, name string) error {
 	err := s.client.RemoveObject(ctx, s.bucket, s.prefix+name, minio.RemoveObjectOptions{})
 	if err = s.failed(ctx, "remove", name, err); errors.Is(err, fs.ErrNotExist) {
 		return nil
