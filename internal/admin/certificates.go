@@ -1,14 +1,12 @@
 package admin
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"time"
 
@@ -80,9 +78,9 @@ type Certificates struct {
 	Identity *identity.Identity
 	// Alone reports whether no other server uses the same store at this moment.
 	Alone func(context.Context) (bool, error)
-	// ClientCAs returns the client CAs that the API server trusts, as PEM. It is nil of a
+	// ReloadClientCAs makes the API server trust the client CAs in the file. It is nil of a
 	// stopped server, whose next start reads all files.
-	ClientCAs func() []byte
+	ReloadClientCAs func(context.Context) error
 }
 
 // ServeHTTP implements [http.Handler] for certificatesPath.
@@ -118,33 +116,13 @@ func (c *Certificates) Change(ctx context.Context, change CertificateChange) (*C
 	return done, nil
 }
 
-const (
-	trustTimeout = 10 * time.Second
-	trustPoll    = 10 * time.Millisecond
-)
-
-// trusted returns when the API server trusts the client CAs in the file, which it reloads
-// some time after a change.
+// trusted makes the API server trust the client CAs in the file.
 func (c *Certificates) trusted(ctx context.Context) error {
-	if c.ClientCAs == nil {
+	if c.ReloadClientCAs == nil {
 		return nil
 	}
-	want, err := os.ReadFile(c.Identity.Certificates().Cert(pki.ClientCA))
-	if err != nil {
-		return fmt.Errorf("read the client CAs: %w", err)
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, trustTimeout,
-		errors.New("the API server has not reloaded the file of the client CAs"))
-	defer cancel()
-	ticker := time.NewTicker(trustPoll)
-	defer ticker.Stop()
-	for !bytes.Contains(c.ClientCAs(), bytes.TrimSpace(want)) {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the new authority is in the file and does not sign yet: %w; run the command again",
-				context.Cause(ctx))
-		case <-ticker.C:
-		}
+	if err := c.ReloadClientCAs(ctx); err != nil {
+		return fmt.Errorf("the new authority is in the file and does not sign yet: %w; run the command again", err)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -41,11 +42,12 @@ func refuseRevoked(delegate authenticator.Request, revoked func(*x509.Certificat
 	})
 }
 
-// ClientCAs returns the current client CAs in PEM; empty before [New].
-func (o *Options) ClientCAs() []byte {
-	trusted := o.upstream.Authentication.ClientCert.CAContentProvider
-	if trusted == nil {
-		return nil
+// ReloadClientCAs reads the files of the client CAs again, which else happens some time after
+// a change: upstream needs an inotify instance for that, of which the kernel has few. It does
+// nothing before [New].
+func (o *Options) ReloadClientCAs(ctx context.Context) error {
+	if files, ok := o.upstream.Authentication.ClientCert.CAContentProvider.(dynamiccertificates.ControllerRunner); ok {
+		return files.RunOnce(ctx)
 	}
-	return trusted.CurrentCABundleContent()
+	return nil
 }

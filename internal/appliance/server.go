@@ -99,7 +99,8 @@ func (s *server) compose(checked *Checked, listener *apiserver.Listener) (err er
 		options: checked.options, config: s.config, listener: listener, identity: s.identity, tokenKeys: tokenKeys, store: s.store,
 		notReady: s.notReady, beforeWrites: s.beforeWrites, log: s.log, extensions: s.extension.API,
 	}
-	certificates := &admin.Certificates{Identity: s.identity, Alone: s.store.Alone, ClientCAs: checked.options.ClientCAs}
+	certificates := &admin.Certificates{Identity: s.identity, Alone: s.store.Alone,
+		ReloadClientCAs: checked.options.ReloadClientCAs}
 	s.api.handlers = admin.Handlers(s.status, s.backups.Endpoint(), s.store, s.rotator, certificates)
 	s.api.metrics = append(s.backups.Metrics(), admin.Metrics(s.status))
 	if s.journal != nil {

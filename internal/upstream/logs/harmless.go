@@ -13,6 +13,8 @@ import (
 //   k8s.io/client-go/tools/cache.WaitForNamedCacheSync#Unable
 //   k8s.io/client-go/tools/cache.WaitForNamedCacheSyncWithContext#Unable
 //   k8s.io/client-go/tools/cache.DefaultWatchErrorHandler#Failed
+//   k8s.io/apiserver/pkg/server/dynamiccertificates.DynamicFileCAContent.Run#Failed
+//   k8s.io/apiserver/pkg/server/dynamiccertificates.DynamicCertKeyPairContent.Run#Failed
 //   k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch.typeConverterManager.Run#openapi
 //   k8s.io/kubernetes/pkg/controller/resourcequota.Controller.Sync#Timed
 //   k8s.io/kubernetes/pkg/controller/resourcequota.Controller.worker#processing
@@ -102,6 +104,14 @@ var harmlessPairs = [][2]string{
 	{`"Unhandled Error" err="the ClusterIP [`, ` is not allocated; repairing"`},
 	// The publisher's cache lags behind its own write, and it tries again.
 	{"", `configmaps \"kube-root-ca.crt\" already exists`},
+}
+
+// WatchesLackInotify reports whether a message of a Kubernetes component says that it cannot
+// watch the file of a certificate because the kernel gives this user no further instance of
+// inotify. It reads the file each minute then.
+func WatchesLackInotify(text string) bool {
+	return (strings.HasPrefix(text, `"Failed to watch CA file`) || strings.HasPrefix(text, `"Failed to watch cert and`)) &&
+		strings.Contains(text, "error creating fsnotify watcher")
 }
 
 // HarmlessKubernetes reports whether a message of a Kubernetes component at level
