@@ -148,25 +148,17 @@ func (i *Incoming) Replace(m *Manifest) (*Restored, error) {
 	if err := errors.Join(os.Remove(i.Snapshot()), datadir.WriteStampFile(i.Join(), m.Stamp)); err != nil {
 		return nil, fmt.Errorf("restore: %w", err)
 	}
-	old, err := i.swap("before-restore-" + time.Now().UTC().Format("20060102T150405.000Z"))
-	if err != nil {
+	old := "before-restore-" + time.Now().UTC().Format("20060102T150405.000Z")
+	i.swapped = true
+	if err := i.dir.Swap(incomingDir, old, i.cfg.Keep...); err != nil {
 		return nil, err
 	}
-	restored := &Restored{Manifest: m, Old: old}
+	restored := &Restored{Manifest: m, Old: i.dir.Join(old)}
+	if os.Remove(restored.Old) == nil { // it was empty
+		restored.Old = ""
+	}
 	if _, err := os.Stat(i.dir.Join(RestoredConfig)); err == nil {
 		restored.Config = i.dir.Join(RestoredConfig)
 	}
 	return restored, nil
-}
-
-// swap returns the directory of the previous content; empty if there was none.
-func (i *Incoming) swap(old string) (string, error) {
-	i.swapped = true
-	if err := i.dir.Swap(incomingDir, old, i.cfg.Keep...); err != nil {
-		return "", err
-	}
-	if old = i.dir.Join(old); os.Remove(old) == nil { // it was empty
-		return "", nil
-	}
-	return old, nil
 }

@@ -15,39 +15,11 @@ import (
 
 // partCommand completes a command that runs the control plane, or a part of it, in the
 // foreground.
-func partCommand(cmd *cobra.Command, flags *configFlags, part controlplane.Part) *cobra.Command {
-	options := controlplane.Options{Part: part, OwnsProcess: true, Listen: part == "" || part == controlplane.OnlyAPIServer}
+func partCommand(cmd *cobra.Command, flags *configFlags, options *controlplane.Options) *cobra.Command {
+	options.OwnsProcess = true
+	options.Listen = options.Part == "" || options.Part == controlplane.OnlyAPIServer
 	cmd.Annotations = runsServer()
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, source, err := flags.load(cmd)
-		if err != nil {
-			return err
-		}
-		if options.Log, err = serverLog(cmd, cfg); err != nil {
-			return err
-		}
-		if err := cfg.Complete(); err != nil { // sets the data directory
-			return usageError(source.Locate(err))
-		}
-		options.Config = cfg
-		var server *controlplane.ControlPlane
-		if cfg.Planes.Enabled && part != "" {
-			return usageError(source.Locate(config.NewFieldError("planes.enabled", "needs the whole server: run `kube-hyper-mini server`, or unset it")))
-		}
-		if cfg.Planes.Enabled {
-			planes.New(planes.Config{Host: cfg, URL: func() string { return server.URL() }, Log: options.Log}).Extend(&options)
-		}
-		server, err = controlplane.New(options)
-		if err != nil {
-			return usageError(source.Locate(err))
-		}
-		adoptOrphans(cmd.Context())
-		err = server.Run(cmd.Context(), nil)
-		if field := new(config.FieldError); errors.As(err, &field) {
-			return usageError(source.Locate(err)) // run alone, a component may need a field that `server` does not
-		}
-		return err
-	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return flags.runServer(cmd, *options) }
 	if options.Listen {
 		flags.addServer(cmd.Flags())
 	} else {
@@ -57,6 +29,57 @@ func partCommand(cmd *cobra.Command, flags *configFlags, part controlplane.Part)
 		"data directory lacks them, or for an external etcd that other servers have used; clients then need new "+
 		"kubeconfigs and tokens")
 	return cmd
+}
+
+// runServer runs a server, or a part of one, with the configuration that the flags select.
+func (f *configFlags) runServer(cmd *cobra.Command, options controlplane.Options) error {
+	cfg, source, err := f.load(cmd)
+	if err != nil {
+		return err
+	}
+	switch {
+	case options.Ephemeral && options.NewIdentity:
+		return usageError(errors.New("--new-identity and --ephemeral exclude each other: an ephemeral server always " +
+			"has a new identity"))
+	case cfg.Planes.Enabled && options.Part != "":
+		return usageError(source.Locate(config.NewFieldError("planes.enabled", "needs the whole server: run "+
+			"`kube-hyper-mini server`, or unset it")))
+	case cfg.Planes.Enabled && options.Ephemeral:
+		return usageError(source.Locate(config.NewFieldError("planes.enabled", "is not for --ephemeral: unset it, or "+
+			"leave out --ephemeral")))
+	}
+	if options.Log, err = serverLog(cmd, cfg); err != nil {
+		return err
+	}
+	adoptOrphans(cmd.Context())
+	if options.Ephemeral {
+		end, err := f.useTemporary(cmd.Context(), cfg, options.Log)
+		if err != nil {
+			return err
+		}
+		options.Config = cfg
+		return errors.Join(located(source, controlplane.Run(cmd.Context(), options, nil)), end())
+	}
+	if err := cfg.Complete(); err != nil { // sets the data directory
+		return usageError(source.Locate(err))
+	}
+	options.Config = cfg
+	var server *controlplane.ControlPlane
+	if cfg.Planes.Enabled {
+		planes.New(planes.Config{Host: cfg, URL: func() string { return server.URL() }, Log: options.Log}).Extend(&options)
+	}
+	if server, err = controlplane.New(options); err != nil {
+		return usageError(source.Locate(err))
+	}
+	return located(source, server.Run(cmd.Context(), nil)) // run alone, a part may need a field that `server` does not
+}
+
+// located makes the error of a field of the configuration a usage error.
+func located(source config.Source, err error) error {
+	if field := new(config.FieldError); errors.As(err, &field) {
+		return usageError(source.Locate(err))
+	}
+	return err
 }
 
 // serverLog returns the log of a server.
@@ -76,7 +99,7 @@ func newAPIServer() *cobra.Command {
 controllers run in another process: in another server on the same etcd, or with
 "kube-hyper-mini controllers".`,
 		Example: `  kube-hyper-mini apiserver --config /etc/kube-hyper-mini/config.yaml`,
-	}, &configFlags{}, controlplane.OnlyAPIServer)
+	}, &configFlags{}, &controlplane.Options{Part: controlplane.OnlyAPIServer})
 }
 
 func newControllers() *cobra.Command {
@@ -88,7 +111,7 @@ configuration. Of all such processes on one etcd, the one that holds the lease r
 the controllers. The data directory must have the certificates and keys of the
 API servers (the directories pki and encryption).`,
 		Example: `  kube-hyper-mini controllers --config /etc/kube-hyper-mini/config.yaml`,
-	}, &configFlags{}, controlplane.OnlyControllers)
+	}, &configFlags{}, &controlplane.Options{Part: controlplane.OnlyControllers})
 }
 
 func newEtcd() *cobra.Command {
@@ -100,5 +123,5 @@ for clients with a certificate of its own authority. API servers use
 pki/etcd-ca.crt, pki/etcd-client.crt and pki/etcd-client.key of this data
 directory, or copies of them.`,
 		Example: `  kube-hyper-mini etcd --data-dir /var/lib/kube-hyper-mini-etcd`,
-	}, &configFlags{}, controlplane.OnlyEtcd)
+	}, &configFlags{}, &controlplane.Options{Part: controlplane.OnlyEtcd})
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/testplane"
 )
@@ -88,10 +87,7 @@ func newRun() *cobra.Command {
 			adoptOrphans(cmd.Context())
 			options.Signals = takeSignals()
 			code, err := testplane.Run(cmd.Context(), options)
-			if field := new(config.FieldError); errors.As(err, &field) {
-				return usageError(source.Locate(err))
-			}
-			return runError(code, err)
+			return runError(code, located(source, err))
 		},
 	}
 	flags.addRun(cmd.Flags())

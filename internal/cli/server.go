@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
+	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/testplane"
@@ -179,7 +180,7 @@ func commandLog(cmd *cobra.Command, cfg *config.ServerConfiguration) (*slog.Logg
 }
 
 func newServer() *cobra.Command {
-	flags := &configFlags{}
+	options := &controlplane.Options{}
 	cmd := partCommand(&cobra.Command{
 		Use:   "server",
 		Short: "Run the control plane",
@@ -208,17 +209,9 @@ line is invalid (a restart does not help), 130 stopped by a second signal.`,
   kube-hyper-mini server --profile kubernetes
   kube-hyper-mini server --ephemeral --tls-san mini.example.org
   kube-hyper-mini server --config /etc/kube-hyper-mini/config.yaml`,
-	}, flags, "")
-	var ephemeral bool
-	cmd.Flags().BoolVar(&ephemeral, "ephemeral", false, "keep no data: the directory is a temporary one or must be "+
+	}, &configFlags{}, options)
+	cmd.Flags().BoolVar(&options.Ephemeral, "ephemeral", false, "keep no data: the directory is a temporary one or must be "+
 		"empty, and its content is removed at the end")
-	durable := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if ephemeral {
-			return runEphemeral(cmd, flags)
-		}
-		return durable(cmd, args)
-	}
 	return cmd
 }
 

@@ -81,44 +81,44 @@ func TestResolve(t *testing.T) {
 }
 
 // write is a version as the journal has it; "new" is the first one of an object.
-func write(revision int64, first string, managers ...string) record {
+func write(revision int64, first string, managers ...string) objectChange {
 	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: "1"}}
 	for i, manager := range managers {
 		at := metav1.NewTime(time.Unix(int64(i), 0))
 		object.ManagedFields = append(object.ManagedFields, metav1.ManagedFieldsEntry{Manager: manager, Time: &at, FieldsV1: metav1.NewFieldsV1("{}")})
 	}
-	return record{revision: revision, metadata: object, value: fmt.Append(nil, revision), created: first == "new"}
+	return objectChange{revision: revision, metadata: object, value: fmt.Append(nil, revision), created: first == "new"}
 }
 
-func (r record) dying() record {
+func (r objectChange) dying() objectChange {
 	now := metav1.Now()
 	r.metadata.DeletionTimestamp = &now
 	return r
 }
 
-func (r record) inBase() record { r.stored = true; return r }
+func (r objectChange) inBase() objectChange { r.stored = true; return r }
 
-func removal(revision int64) record { return record{revision: revision, deleted: true} }
+func removal(revision int64) objectChange { return objectChange{revision: revision, deleted: true} }
 
 // TestVersions: versions that several bases and chains have are listed once, and
 // deletions that no part has are found.
 func TestVersions(t *testing.T) {
 	t.Parallel()
-	type part struct{ base, changes []record }
+	type part struct{ base, changes []objectChange }
 	for _, c := range []struct {
 		name  string
 		parts []part
 		want  string
 	}{
-		{"a life", []part{{nil, []record{write(1, "new", "a"), write(2, "", "a", "b"), write(3, "", "a", "b").dying(), removal(4)}}},
+		{"a life", []part{{nil, []objectChange{write(1, "new", "a"), write(2, "", "a", "b"), write(3, "", "a", "b").dying(), removal(4)}}},
 			"1 created a, 2 changed b, 3 deleting , 4 deleted "},
-		{"two bases", []part{{nil, []record{write(1, "new", "a"), write(2, "", "a", "b")}}, {[]record{write(1, "new", "a").inBase(), write(2, "", "a", "b").inBase()}, []record{removal(3)}}},
+		{"two bases", []part{{nil, []objectChange{write(1, "new", "a"), write(2, "", "a", "b")}}, {[]objectChange{write(1, "new", "a").inBase(), write(2, "", "a", "b").inBase()}, []objectChange{removal(3)}}},
 			"1 created a, 2 changed b, 3 deleted "},
-		{"deleted in a gap", []part{{nil, []record{write(1, "new", "a")}}, {nil, nil}, {nil, []record{write(9, "new", "a")}}},
+		{"deleted in a gap", []part{{nil, []objectChange{write(1, "new", "a")}}, {nil, nil}, {nil, []objectChange{write(9, "new", "a")}}},
 			"1 created a, 100 deleted , 9 created a"},
-		{"restored", []part{{nil, []record{write(1, "new", "a"), write(2, "", "a", "b")}}, {[]record{write(1, "new", "a").inBase()}, nil}},
+		{"restored", []part{{nil, []objectChange{write(1, "new", "a"), write(2, "", "a", "b")}}, {[]objectChange{write(1, "new", "a").inBase()}, nil}},
 			"1 created a, 2 changed b, 1 restored "},
-		{"a deletion of what is not there any more", []part{{[]record{removal(1).inBase()}, nil}}, ""},
+		{"a deletion of what is not there any more", []part{{[]objectChange{removal(1).inBase()}, nil}}, ""},
 	} {
 		var got []string
 		l := newVersionList(time.Time{}, 0)
@@ -189,16 +189,16 @@ func TestLifetime(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name        string
-		records     []record
+		records     []objectChange
 		alive, end  int64
 		dying, dead int64
 	}{
 		{"never", nil, 0, 0, 0, 0},
-		{"exists", []record{write(1, "new"), write(2, "")}, 2, 0, 0, 0},
-		{"deleted", []record{write(1, "new"), write(2, ""), removal(5)}, 2, 5, 0, 0},
-		{"with finalizers", []record{write(1, "new"), write(2, "").dying(), write(3, "").dying(), removal(5)}, 1, 2, 3, 5},
-		{"twice", []record{write(1, "new"), removal(2), write(7, "new"), removal(9)}, 7, 9, 0, 0},
-		{"dying at the beginning", []record{write(3, "").dying(), removal(5)}, 0, 0, 3, 5},
+		{"exists", []objectChange{write(1, "new"), write(2, "")}, 2, 0, 0, 0},
+		{"deleted", []objectChange{write(1, "new"), write(2, ""), removal(5)}, 2, 5, 0, 0},
+		{"with finalizers", []objectChange{write(1, "new"), write(2, "").dying(), write(3, "").dying(), removal(5)}, 1, 2, 3, 5},
+		{"twice", []objectChange{write(1, "new"), removal(2), write(7, "new"), removal(9)}, 7, 9, 0, 0},
+		{"dying at the beginning", []objectChange{write(3, "").dying(), removal(5)}, 0, 0, 3, 5},
 	} {
 		l := lifetime{}
 		for _, r := range c.records {

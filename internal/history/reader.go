@@ -71,8 +71,8 @@ func (a *Journal) object(ctx context.Context, key string, value []byte) (*unstru
 	return decode(plain)
 }
 
-// record is a change of the requested object.
-type record struct {
+// objectChange is a change of the requested object.
+type objectChange struct {
 	revision int64
 	time     time.Time
 	// stored means that the change is in a base: it was made at that time or before.
@@ -90,7 +90,7 @@ type record struct {
 
 // follow calls visit for each change of an object in a span, and based when the changes
 // in the base have been visited.
-func (a *Journal) follow(ctx context.Context, span journal.Span, o Object, visit func(record) error,
+func (a *Journal) follow(ctx context.Context, span journal.Span, o Object, visit func(objectChange) error,
 	based func() error) error {
 	keys := map[string]bool{} // under which the object was stored
 	revision := func(stored bool) func(journal.Revision) error {
@@ -100,7 +100,7 @@ func (a *Journal) follow(ctx context.Context, span journal.Span, o Object, visit
 				if !o.mayHave(a.prefix, key) {
 					continue
 				}
-				found := record{revision: r.Number, time: r.Time, stored: stored, deleted: change.Deleted,
+				found := objectChange{revision: r.Number, time: r.Time, stored: stored, deleted: change.Deleted,
 					created: change.Version == 1, key: key, value: change.Value, size: len(change.Value)}
 				if !a.belongsTo(ctx, o, &found, keys) {
 					continue
@@ -117,9 +117,9 @@ func (a *Journal) follow(ctx context.Context, span journal.Span, o Object, visit
 	})
 }
 
-// belongsTo reads the metadata of a record and reports whether it is of the object. keys
+// belongsTo reads the metadata of a change and reports whether it is of the object. keys
 // has those under which the object was stored so far.
-func (a *Journal) belongsTo(ctx context.Context, o Object, r *record, keys map[string]bool) bool {
+func (a *Journal) belongsTo(ctx context.Context, o Object, r *objectChange, keys map[string]bool) bool {
 	usual := o.hasUsualKey(strings.TrimPrefix(r.key, a.prefix))
 	if r.deleted {
 		return keys[r.key] || usual
@@ -258,7 +258,7 @@ type lifetime struct {
 	dying, dyingEnd int64 // last version that was being deleted, and its removal
 }
 
-func (l *lifetime) add(r record) error {
+func (l *lifetime) add(r objectChange) error {
 	switch {
 	case !r.deleted && (r.metadata == nil || r.metadata.DeletionTimestamp == nil):
 		l.alive, l.aliveEnd = r.revision, 0

@@ -90,9 +90,9 @@ type versionList struct {
 	seen   map[seenKey]struct{}
 
 	span      journal.Span
-	last      *record // that of the last version; nil if there is none
+	last      *objectChange // that of the last version; nil if there is none
 	lastKey   seenKey
-	inBase    *record // the object in the base of the span; nil if it is not there
+	inBase    *objectChange // the object in the base of the span; nil if it is not there
 	inBaseKey seenKey
 }
 
@@ -108,7 +108,7 @@ func newVersionList(since time.Time, limit int) *versionList {
 
 func (l *versionList) begin(span journal.Span) { l.span, l.inBase, l.inBaseKey = span, nil, seenKey{} }
 
-func (l *versionList) add(r record) error {
+func (l *versionList) add(r objectChange) error {
 	key := seenKey{r.revision, maphash.Bytes(l.seed, r.value)}
 	r.value = nil // it is valid during the call only, and part of a whole segment
 	if r.stored {
@@ -133,7 +133,7 @@ func (l *versionList) based() error {
 	switch {
 	case l.inBase == nil && l.last != nil && !l.last.deleted:
 		// The deletion is in a part of the journal that is missing or damaged.
-		gone := record{revision: l.span.Base.Revision, time: l.span.Base.Time, stored: true, deleted: true}
+		gone := objectChange{revision: l.span.Base.Revision, time: l.span.Base.Time, stored: true, deleted: true}
 		l.append(l.version(gone), gone, seenKey{revision: -1})
 	case l.inBase != nil && l.lastKey != l.inBaseKey:
 		version := l.version(*l.inBase)
@@ -143,7 +143,7 @@ func (l *versionList) based() error {
 	return nil
 }
 
-func (l *versionList) append(version Version, r record, key seenKey) {
+func (l *versionList) append(version Version, r objectChange, key seenKey) {
 	l.last, l.lastKey = &r, key
 	switch {
 	case version.Time.Before(l.since):
@@ -162,7 +162,7 @@ func (l *versionList) list() []Version {
 	return l.newest[max(0, len(l.newest)-l.limit):]
 }
 
-func (l *versionList) version(r record) Version {
+func (l *versionList) version(r objectChange) Version {
 	v := Version{Chain: l.span.Chain.Number, Revision: r.revision, Time: r.time, Before: r.stored, Change: Changed,
 		SizeBytes: r.size}
 	if r.problem != nil {
@@ -210,7 +210,7 @@ func sameEntry(a, b metav1.ManagedFieldsEntry) bool {
 
 // At returns the object as it was at a moment, with the version that it had.
 func (a *Journal) At(ctx context.Context, o Object, m *Moment) (*unstructured.Unstructured, *Version, error) {
-	var found *record
+	var found *objectChange
 	keys := map[string]bool{}
 	restart := func() error { found = nil; return nil }
 	err := a.read(ctx, m, restart, func(r journal.Revision) error {
@@ -219,7 +219,7 @@ func (a *Journal) At(ctx context.Context, o Object, m *Moment) (*unstructured.Un
 			if !o.mayHave(a.prefix, key) {
 				continue
 			}
-			next := record{revision: r.Number, time: r.Time, deleted: change.Deleted, key: key, value: change.Value}
+			next := objectChange{revision: r.Number, time: r.Time, deleted: change.Deleted, key: key, value: change.Value}
 			if a.belongsTo(ctx, o, &next, keys) {
 				next.value = bytes.Clone(next.value)
 				found = &next

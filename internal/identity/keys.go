@@ -74,11 +74,10 @@ func (i *Identity) Explain(err error) error {
 	if !errors.As(err, &missing) {
 		return err
 	}
-	from, newest := "a backup", time.Time{}
-	for _, reason := range []string{backup.ReasonManual, backup.ReasonScheduled, backup.ReasonUpgrade} {
-		if path, made, err := backup.Latest(i.config.BackupDir, reason); err == nil && made.After(newest) {
-			from, newest = "a backup (the newest is "+path+")", made
-		}
+	from := "a backup"
+	path, _, latestErr := backup.Latest(i.config.BackupDir, backup.ReasonManual, backup.ReasonScheduled, backup.ReasonUpgrade)
+	if latestErr == nil && path != "" {
+		from = "a backup (the newest is " + path + ")"
 	}
 	return fmt.Errorf("the data directory %s was used before, and %s missing: clients and tokens rely on them. "+
 		"Restore pki from %s, for example with tar -xzf FILE -C %s pki; or start with --new-identity, after which "+

@@ -105,13 +105,6 @@ type chainEndWriter struct {
 	first           chan struct{} // closed after the first one
 }
 
-// resume finds what an earlier process has shipped and written.
-func (w *chainEndWriter) resume(ctx context.Context) (err error) {
-	s := w.session
-	w.name, w.latest.Count, _, err = newestEnd(ctx, s.w.config.Store, s.state.Number)
-	return err
-}
-
 // due is the time until the next end.
 func (w *chainEndWriter) due() time.Duration {
 	switch {
@@ -134,7 +127,8 @@ func (w *chainEndWriter) write(ctx context.Context, closed bool) error {
 		return nil
 	}
 	if !w.resumed {
-		if err := w.resume(ctx); err != nil {
+		var err error
+		if w.name, w.latest.Count, _, err = newestEnd(ctx, s.w.config.Store, s.state.Number); err != nil {
 			return err
 		}
 		w.resumed = true

@@ -61,7 +61,7 @@ func newSession(w *Writer, st state, last *tail) (*session, error) {
 		return nil, err
 	}
 	s := &session{w: w, state: st, builder: b, files: files, last: last, newSegment: make(chan struct{}, 1), sequence: 1}
-	s.end = chainEndWriter{session: s, first: make(chan struct{}), latest: end{Last: st.Claim.First - 1}}
+	s.end = chainEndWriter{session: s, first: make(chan struct{})}
 	if last != nil {
 		s.sequence = last.header.Sequence + 1
 		files.written = nil // changes while no process ran go into the next segment
@@ -72,14 +72,11 @@ func newSession(w *Writer, st state, last *tail) (*session, error) {
 			s.since.changes = int(max(0, last.header.Last-st.Revision))
 		}
 	}
-	revision, safe, err := s.shippedRevision()
-	if err != nil {
+	var safe time.Time
+	if s.end.latest, safe, err = s.shipped(); err != nil {
 		return nil, err
 	}
-	if err := s.findEnd(); err != nil {
-		return nil, err
-	}
-	w.ledger.recordChain(st.Number, st.Based, revision, safe)
+	w.ledger.recordChain(st.Number, st.Based, s.end.latest.Last, safe)
 	return s, nil
 }
 
@@ -98,35 +95,23 @@ func (s *session) lastRevision() int64 {
 	return s.state.Claim.First - 1
 }
 
-// shippedRevision is the last revision before those in the spool, and a time before
-// which everything was recorded; zero if it is not known.
-func (s *session) shippedRevision() (revision int64, safe time.Time, err error) {
+// shipped is the end of what earlier processes have shipped, and a time before which
+// everything was recorded; zero if it is not known.
+func (s *session) shipped() (e end, safe time.Time, err error) {
 	if !s.w.spool.empty() {
 		first, err := s.w.spool.oldest()
 		if err != nil {
-			return 0, safe, err
+			return e, safe, err
 		}
-		return first.header.After, time.UnixMilli(first.header.FirstTime).Add(-seenWithin), nil
+		h := first.header
+		e = end{Sequence: h.Sequence - 1, Last: h.After, Sum: h.Previous}
+		return e, time.UnixMilli(h.FirstTime).Add(-seenWithin), nil
 	}
-	if s.last != nil {
-		safe = time.UnixMilli(s.last.header.LastTime).Add(-seenWithin)
+	if s.last == nil {
+		return end{Last: s.lastRevision()}, safe, nil
 	}
-	return s.lastRevision(), safe, nil
-}
-
-// findEnd finds the end of what earlier processes have shipped.
-func (s *session) findEnd() error {
-	if s.w.spool.empty() {
-		if s.last != nil {
-			s.end.latest = end{Sequence: s.last.header.Sequence, Last: s.last.header.Last, Sum: s.last.sum}
-		}
-		return nil
-	}
-	first, err := s.w.spool.oldest()
-	if err == nil {
-		s.end.latest = end{Sequence: first.header.Sequence - 1, Last: first.header.After, Sum: first.header.Previous}
-	}
-	return err
+	h := s.last.header
+	return end{Sequence: h.Sequence, Last: h.Last, Sum: s.last.sum}, time.UnixMilli(h.LastTime).Add(-seenWithin), nil
 }
 
 // run writes the chain until ctx ends, or returns why the chain ends.

@@ -125,8 +125,10 @@ func (s *session) verifyTail(ctx context.Context, first pendingSegment) error {
 func (s *session) shipSegment(ctx context.Context, p pendingSegment) error {
 	name := chainName(s.state.Number, segmentsDir, p.header.Name().String())
 	err := s.w.config.Store.Create(ctx, name, bytes.NewReader(p.data), int64(len(p.data)))
-	if errors.Is(err, ErrExists) {
-		err = s.sameSegment(ctx, name, p)
+	if errors.Is(err, ErrExists) { // as the attempt whose response was lost, or not
+		if err = s.sameContent(ctx, name, p.data); errors.Is(err, ErrExists) {
+			return chainEnd("another process writes to chain %d: %v", s.state.Number, err)
+		}
 	}
 	if err != nil {
 		return err
@@ -138,16 +140,6 @@ func (s *session) shipSegment(ctx context.Context, p pendingSegment) error {
 	s.w.ledger.recordShipped(p.header.Last)
 	s.end.latest.Sequence, s.end.latest.Last, s.end.latest.Sum = p.header.Sequence, p.header.Last, sumOf(p.data)
 	return nil
-}
-
-// sameSegment accepts an existing segment with the same content, of an attempt whose
-// response was lost.
-func (s *session) sameSegment(ctx context.Context, name string, p pendingSegment) error {
-	err := s.sameContent(ctx, name, p.data)
-	if errors.Is(err, ErrExists) {
-		return chainEnd("another process writes to chain %d: %v", s.state.Number, err)
-	}
-	return err
 }
 
 // sameContent returns ErrExists if an object differs from its own content.

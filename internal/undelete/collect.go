@@ -121,51 +121,49 @@ const (
 	rankServiceAccount // before their tokens, which the server deletes without them
 	rankOther
 	rankQuota = 1 << 20 // a new quota refuses objects until it has counted
+
+	unranked = -1
+	visiting = -2 // its owners get their ranks
 )
 
-// order sets the ranks: namespaces before their objects, owners before dependents. Of owner references that form a
-// cycle it returns one object; the others are its dependents.
-func order(items []*Item) (cyclic []*Item) {
-	byUID, namespaces := map[types.UID]*Item{}, map[string]*Item{}
+// order sets the ranks: namespaces before their objects, owners before dependents. Of owner
+// references that form a cycle it refuses one object; the others are its dependents.
+func (p *Plan) order(items []*Item) {
 	for _, item := range items {
-		byUID[item.UID] = item
+		item.rank = unranked
+		p.byUID[item.UID] = item
 		if item.groupKind() == namespaceKind {
-			namespaces[item.Name] = item
+			p.namespaces[item.Name] = item
 		}
-		item.rank = -1
-	}
-	visiting := map[*Item]bool{}
-	var rank func(item *Item) (int, bool)
-	rank = func(item *Item) (int, bool) {
-		if item.rank >= 0 {
-			return item.rank, true
-		}
-		if visiting[item] {
-			return 0, false
-		}
-		visiting[item] = true
-		defer delete(visiting, item)
-		own, ok := firstRank(item.groupKind()), true
-		if namespace := namespaces[item.Namespace]; namespace != nil {
-			above, acyclic := rank(namespace)
-			own, ok = own+above, acyclic
-		}
-		for _, reference := range item.owners {
-			if owner := byUID[reference.UID]; owner != nil {
-				above, acyclic := rank(owner)
-				own, ok = max(own, above+1), ok && acyclic
-			}
-		}
-		item.rank = own
-		return own, ok
 	}
 	for _, item := range items {
-		if _, ok := rank(item); !ok {
-			cyclic = append(cyclic, item)
+		if !p.setRank(item) {
+			item.becomes(Refused, "its owner references lead back to it")
 		}
 	}
 	slices.SortStableFunc(items, func(a, b *Item) int { return a.rank - b.rank })
-	return cyclic
+}
+
+// setRank sets the rank of an item after those of its namespace and its owners. It reports
+// whether they do not lead back to the item.
+func (p *Plan) setRank(item *Item) (acyclic bool) {
+	if item.rank != unranked {
+		return item.rank != visiting
+	}
+	item.rank = visiting
+	rank, acyclic := firstRank(item.groupKind()), true
+	if namespace := p.namespaces[item.Namespace]; namespace != nil {
+		acyclic = p.setRank(namespace)
+		rank += max(0, namespace.rank)
+	}
+	for _, reference := range item.owners {
+		if owner := p.byUID[reference.UID]; owner != nil {
+			acyclic = p.setRank(owner) && acyclic
+			rank = max(rank, owner.rank+1)
+		}
+	}
+	item.rank = rank
+	return acyclic
 }
 
 func firstRank(kind schema.GroupKind) int {

@@ -87,7 +87,8 @@ func NewPlan(ctx context.Context, client *Client, from *history.Journal, request
 	p := &Plan{
 		Revision: moment.Revision, Time: moment.Time, Continues: continues,
 		client: client, objects: objects, mark: mark, orphan: request.Orphan,
-		newTypes: map[schema.GroupKind]*definition{}, byUID: map[types.UID]*Item{}, namespaces: map[string]*Item{}, uids: map[types.UID]types.UID{}, rights: map[authorizationv1.ResourceAttributes]bool{},
+		newTypes: map[schema.GroupKind]*definition{}, byUID: map[types.UID]*Item{}, namespaces: map[string]*Item{},
+		uids: map[types.UID]types.UID{}, rights: map[authorizationv1.ResourceAttributes]bool{},
 	}
 	if err := p.collect(ctx, request.Object); err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -122,9 +123,9 @@ func (p *Plan) collect(ctx context.Context, object history.Object) error {
 	var defined *definition
 	switch root.groupKind() {
 	case definitionKind:
-		content, err := p.objects.Read(ctx, root.key)
+		content, err := p.read(ctx, root)
 		if err != nil {
-			return fmt.Errorf("read %s: %w", root, err)
+			return err
 		}
 		if defined, err = newDefinition(content); err != nil {
 			return err
@@ -136,15 +137,7 @@ func (p *Plan) collect(ctx context.Context, object history.Object) error {
 	if defined != nil {
 		p.newTypes[defined.kind] = defined
 	}
-	for _, item := range order(chosen) {
-		item.becomes(Refused, "its owner references lead back to it")
-	}
-	for _, item := range chosen {
-		p.byUID[item.UID] = item
-		if item.groupKind() == namespaceKind {
-			p.namespaces[item.Name] = item
-		}
-	}
+	p.order(chosen)
 	p.Items = append(chosen, p.Items...)
 	if root.groupKind() != namespaceKind && len(c.unreadable) > 0 {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%d objects cannot be read, and dependents among them are not known: %s",
