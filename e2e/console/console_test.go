@@ -51,6 +51,7 @@ func TestPages(t *testing.T) {
 	t.Parallel()
 	s := filled(t)
 	p := open(t, launch(t, "--data-dir", s.Dir), "")
+	p.lacks("Control planes") // the server has none
 	p.sees("Overview", "Kubernetes", "kube-hyper-mini", "Database", "ready", "from CRDs", "Last backup", "Journal", "Certificates", "Requests per second", "Warnings and events")
 	p.visit("#/types")
 	p.fill("Filter types", "cloud.example")

@@ -59,6 +59,16 @@ var views = []view{
 	{name: "noroute", hash: "#/nothing", sees: "Not found"},
 }
 
+// planeViews are the pages about control planes, of [withPlanes].
+var planeViews = []view{
+	{name: "planes-home", hash: "#/", sees: "Changed lately"},
+	{name: "planes", hash: planes, sees: "broken"},
+	{name: "planes-picker", hash: planes + "?q=a", sees: "All control planes", click: "this server"},
+	{name: "planes-create", hash: planes + "?q=", sees: "Deleted after", click: "Create"},
+	{name: "planes-object", hash: "#/object/planes.kube-hyper-mini.io/v1alpha1/controlplanes/-/broken", sees: "Open its console"},
+	{name: "planes-delete", hash: "#/object/planes.kube-hyper-mini.io/v1alpha1/controlplanes/-/acme", sees: "Nothing depends", click: "Delete"},
+}
+
 // looked is a server with the objects that views show.
 func looked(t *testing.T) *harness.Server {
 	t.Helper()
@@ -72,7 +82,7 @@ func looked(t *testing.T) *harness.Server {
 // look goes to the page of a view.
 func (p *page) look(v view) {
 	p.t.Helper()
-	p.run("leave what was looked at", script(`document.querySelector("dialog[open]")?.close()`))
+	p.run("leave what was looked at", script(`document.querySelector("dialog[open]")?.close(); document.querySelector(".picker")?.removeAttribute("open")`))
 	p.visit(v.hash)
 	if v.write != "" {
 		p.write(v.write)
@@ -92,6 +102,13 @@ func TestScreenshots(t *testing.T) {
 	few := open(t, launch(t, "--data-dir", looked(t).Dir), "#/objects/core/v1/namespaces")
 	few.sees("shop")
 	few.shoot(views)
+	several := open(t, launch(t, "--data-dir", withPlanes(t).Dir), "")
+	several.shoot(planeViews)
+	for _, name := range []string{"acme", "broken"} {
+		several.run("go to "+name, chromedp.Navigate(several.host+"/clusters/"+name))
+		several.sees(name)
+		several.shoot([]view{{name: "planes-in-" + name, hash: "#/", sees: name}})
+	}
 	server := &many{types: 2000, objects: 100_000}
 	open(t, launch(t, "--kubeconfig", server.serve(t)), "#/types").shoot([]view{
 		{name: "many-types", hash: "#/types", sees: "group000.example.org"},
@@ -130,6 +147,11 @@ func TestNarrow(t *testing.T) {
 	for _, v := range views {
 		p.look(v)
 		p.hasNoFaults(v.name)
+	}
+	several := open(t, launch(t, "--data-dir", withPlanes(t).Dir), "")
+	for _, v := range planeViews {
+		several.look(v)
+		several.hasNoFaults(v.name)
 	}
 	p.press("/", "validating")
 	p.sees("ValidatingAdmissionPolicyBinding")

@@ -26,7 +26,7 @@ func enterScript(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
 	_, _ = fmt.Fprint(w, `const key = document.querySelector("meta[name=key]").content;
 if (key) localStorage.setItem("key", key);
-location.replace("/" + location.hash);
+location.replace(location.pathname.replace(/^\/session$/, "/") + location.hash);
 `)
 }
 

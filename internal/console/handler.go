@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 const (
@@ -17,6 +19,8 @@ const (
 	apiPrefix = "/k8s"
 	// sessionPath takes the token from the file that opens the browser.
 	sessionPath = "/session"
+	// planePath is that of a control plane of the server: of its page, and of its API below apiPrefix.
+	planePath = "/clusters/{plane}"
 )
 
 // built is the application as `make console` has built it.
@@ -55,13 +59,16 @@ func newHandler(options Options, port int) (*handler, error) {
 		sessions: newSessions(time.Now), log: options.Log, index: string(index), context: options.Context, namespace: options.Namespace,
 		host: fmt.Sprintf("%s.localhost:%d", strings.ToLower(rand.Text()), port), mux: http.NewServeMux(),
 	}
-	h.mux.Handle(apiPrefix+"/", h.authenticated(http.StripPrefix(apiPrefix, forward)))
+	api := h.authenticated(http.StripPrefix(apiPrefix, forward))
+	h.mux.Handle(apiPrefix+"/", api)
+	h.mux.Handle(apiPrefix+planePath+"/", ofPlane(api))
 	h.mux.Handle("GET /assets/", cached(http.StripPrefix("/assets/", http.FileServerFS(files))))
 	h.mux.HandleFunc("POST "+sessionPath, func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, 1<<10)
 		h.enter(w, r.PostFormValue("token"))
 	})
 	h.mux.HandleFunc("GET /{$}", h.page)
+	h.mux.Handle("GET "+planePath, ofPlane(http.HandlerFunc(h.page)))
 	h.mux.HandleFunc("GET "+enterScriptPath, enterScript)
 	return h, nil
 }
@@ -131,6 +138,17 @@ func (h *handler) page(w http.ResponseWriter, r *http.Request) {
 	page := strings.NewReplacer("{{nonce}}", nonce, "{{context}}", attribute(h.context), "{{namespace}}",
 		attribute(h.namespace)).Replace(h.index)
 	_, _ = w.Write([]byte(page)) // a client that is gone has no use for an error
+}
+
+// ofPlane refuses paths whose part is not the name of a control plane.
+func ofPlane(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if name := r.PathValue("plane"); len(validation.IsDNS1123Label(name)) > 0 {
+			http.Error(w, fmt.Sprintf("%q is not the name of a ControlPlane", name), http.StatusNotFound)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // enter starts a session with the token and leads to the application. Nothing that

@@ -155,6 +155,13 @@ func TestOrigins(t *testing.T) {
 		"a connection that is no longer": {"GET", "/k8s/api", []string{"Connection", "Upgrade", "Upgrade", "websocket"}, 501},
 		"a method for the page":          {"POST", "/", nil, 405},
 		"a file outside":                 {"GET", "/assets/..%2fconsole.go", nil, 404},
+		"a control plane":                {"GET", "/clusters/acme", []string{"Sec-Fetch-Site", "none"}, 200},
+		"one linked on another site":     {"GET", "/clusters/acme", append([]string{"Sec-Fetch-Site", "cross-site"}, navigation...), 403},
+		"below it":                       {"GET", "/clusters/acme/api", nil, 404},
+		"no name":                        {"GET", "/clusters/..acme", nil, 404},
+		"its API":                        {"GET", "/k8s/clusters/acme/api", []string{"Sec-Fetch-Site", "same-origin"}, 200},
+		"the API of no name":             {"GET", "/k8s/clusters/a%2Fb/api", nil, 404},
+		"the API of a long name":         {"GET", "/k8s/clusters/" + strings.Repeat("a", 64) + "/api", nil, 404},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer := f.do(test.method, test.target, nil, append(append([]string{}, session...), test.headers...)...)

@@ -145,6 +145,7 @@ func kind(host *config.ServerConfiguration) controlplane.Resource {
 				}
 				return duration.HumanDuration(time.Since(o.Status.LastUsed.Time))
 			}},
+			{Name: "Message", Type: "string", Wide: true, Value: func(o *object) any { return o.Status.Message }},
 			{Name: "URL", Type: "string", Wide: true, Value: func(o *object) any { return o.Status.URL }},
 		},
 	}.Resource()

@@ -12,6 +12,11 @@ export interface KubeObject { apiVersion: string; kind: string; metadata: Metada
 export interface List<T = KubeObject> { items: T[]; metadata: { resourceVersion: string; continue?: string; remainingItemCount?: number } }
 export interface Cause { reason?: string; message?: string; field?: string }
 
+/** The control plane that the page shows; empty for the server itself. It is a part of the address, so that a link and a reload keep it. */
+export const plane = /^\/clusters\/([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)$/.exec(location.pathname)?.[1] ?? "";
+/** Where the console forwards requests to the API of what the page shows. */
+const api = "/k8s" + (plane && `/clusters/${plane}`);
+
 /** Whether the page can use the API server: `down`, it does not answer; `away`, the console does not; `other`, its certificate is not that of the kubeconfig; `expired`, this session has ended; `refused`, it does not accept the kubeconfig's credentials. */
 type Connection = "up" | "down" | "away" | "other" | "expired" | "refused";
 export const connection = new Signal<Connection>("up");
@@ -88,7 +93,7 @@ function failureOf(answer: Response): Exclude<Connection, "up"> | undefined {
 /** Whether the API server can be used now. Who may not read the path is known to it. */
 async function ask(path: string, signal: AbortSignal): Promise<Connection> {
   try {
-    const answer = await fetch("/k8s" + path, { headers: { "X-Console-Key": key() }, signal });
+    const answer = await fetch(api + path, { headers: { "X-Console-Key": key() }, signal });
     await answer.body?.cancel();
     return answer.ok || answer.status === 403 ? "up" : failureOf(answer) ?? "down";
   } catch {
@@ -96,7 +101,7 @@ async function ask(path: string, signal: AbortSignal): Promise<Connection> {
   }
 }
 
-export interface RequestOptions { method?: string; accept?: string; body?: string; contentType?: string; etag?: string; signal?: AbortSignal; query?: Record<string, string | number | undefined> }
+export interface RequestOptions { method?: string; accept?: string; body?: string; contentType?: string; etag?: string; signal?: AbortSignal; query?: Record<string, string | number | undefined>; /** Asks the server itself, whatever control plane the page shows. */ ofServer?: boolean }
 
 export function withQuery(path: string, query: RequestOptions["query"] = {}): string {
   const values = new URLSearchParams();
@@ -106,15 +111,15 @@ export function withQuery(path: string, query: RequestOptions["query"] = {}): st
 }
 
 /** The address of a path. A name with dots or slashes must not lead elsewhere: such a path is refused, because the browser would change it. */
-function address(path: string, query: RequestOptions["query"]): string {
-  const [plain] = path.split("?"), wanted = "/k8s" + plain;
+function address(path: string, { query, ofServer }: RequestOptions): string {
+  const root = ofServer ? "/k8s" : api, [plain] = path.split("?"), wanted = root + plain;
   if (new URL(wanted, location.origin).pathname !== wanted) throw new ApiError(400, `${plain} is not a path of the API`);
-  return "/k8s" + withQuery(path, query);
+  return root + withQuery(path, query);
 }
 
 /** Sends a request and returns the answer; throws ApiError for a failure. With an etag, the answer may be 304. */
 export async function send(path: string, options: RequestOptions = {}): Promise<Response> {
-  const url = address(path, options.query);
+  const url = address(path, options);
   let answer: Response;
   try {
     answer = await fetch(url, {

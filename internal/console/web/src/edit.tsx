@@ -17,6 +17,7 @@ const MANAGER = "kube-hyper-mini-console";
 interface Draft { text: string; live?: KubeObject; begun: string }
 /** The drafts by address, until the page is closed: a link must not lose what was written. */
 const drafts = new Map<string, Draft>();
+window.addEventListener("beforeunload", (event) => { if (drafts.size > 0) event.preventDefault(); });
 
 export function EditPage() {
   const { parts, query } = useSignal(route);
@@ -60,17 +61,12 @@ function Editor({ type, schema, live: opened, namespace, address }: { type: ApiT
     if (newest.current.text !== newest.current.begun) drafts.set(address, newest.current); else drafts.delete(address);
     show(newest.current);
   };
-  const { text, live, begun } = draft;
+  const { text, live } = draft;
   const [kept, setKept] = useState(() => drafts.has(address));
   const [edition, setEdition] = useState(0);
   const [review, setReview] = useState<{ before: string; after: string; kept: boolean; taken: string[] }>();
   const [error, setError] = useState<Error>();
   const [busy, setBusy] = useState(false);
-  useEffect(() => {
-    const warn = (event: BeforeUnloadEvent) => { if (text !== begun) event.preventDefault(); };
-    window.addEventListener("beforeunload", warn);
-    return () => window.removeEventListener("beforeunload", warn);
-  }, [text, begun]);
   // The focus follows what was asked for: its element may be gone or disabled.
   const primary = useRef<HTMLButtonElement>(null), reviewed = useRef<HTMLParagraphElement>(null), area = useRef<HTMLDivElement>(null), first = useRef(true);
   useEffect(() => {

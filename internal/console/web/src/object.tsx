@@ -6,6 +6,7 @@ import { YamlView } from "./editor";
 import { stateOf } from "./conditions";
 import { tree } from "./owners";
 import { Age, Failure, Loading, Pill } from "./parts";
+import { consoleOf } from "./planes";
 import { DeleteDialog } from "./remove";
 import { EVERY, usePolled } from "./polled";
 import { go, route, setQuery } from "./router";
@@ -13,7 +14,7 @@ import { useMay } from "./scope";
 import { useSignal } from "./signal";
 import { Summary, isSecret, masked } from "./summary";
 import { Tree } from "./tree";
-import { apiVersion, findType, hrefOfReference, hrefOfType, keyOf, pathOf, typeKey, type ApiType } from "./types";
+import { apiVersion, findType, hrefOfReference, hrefOfType, isPlanes, keyOf, pathOf, typeKey, type ApiType } from "./types";
 
 /** Loads an object and follows its changes. */
 function useObject(type: ApiType, namespace: string, name: string) {
@@ -60,7 +61,7 @@ function OneObject({ type, namespace, name }: { type: ApiType; namespace: string
       <p class="crumbs"><a href={hrefOfType(type)}>{type.kind}</a> {apiVersion(type)}{namespace && <> in <a href={`${hrefOfType(type)}?ns=${encodeURIComponent(namespace)}`}>{namespace}</a></>}</p>
       <div class="title"><h1>{name}</h1>
         {gone ? <Pill state="bad">deleted</Pill> : object.metadata.deletionTimestamp ? <Pill state="warn">is being deleted</Pill> : state.tone !== "idle" && <Pill state={state.tone}>{state.tone === "good" ? state.word : "not ready"}</Pill>}
-        <span class="buttons">{!gone && mayEdit && <a class="button" href={`#/edit/${typeKey(type)}/${namespace ? encodeURIComponent(namespace) : "-"}/${encodeURIComponent(name)}`}>Edit</a>}
+        <span class="buttons">{!gone && isPlanes(type) && <a class="button" href={consoleOf(name)}>Open its console</a>}{!gone && mayEdit && <a class="button" href={`#/edit/${typeKey(type)}/${namespace ? encodeURIComponent(namespace) : "-"}/${encodeURIComponent(name)}`}>Edit</a>}
         {!gone && mayDelete && <button class="danger" onClick={() => setDeleting(true)}>Delete</button>}</span></div>
       <div class="tabs" role="tablist" onKeyDown={moveTab}>
         {tabs.map(([id, title]) => <button key={id} role="tab" aria-selected={tab === id} tabIndex={tab === id ? 0 : -1} onClick={() => setQuery({ tab: id })}>{title}</button>)}

@@ -4,7 +4,7 @@ import { send, parallel, type Metadata } from "./api";
 import { number } from "./format";
 import { Dialog } from "./parts";
 import { consequences, type Consequences, type Related } from "./owners";
-import { hrefOfObject, hrefOfType, pathOf, typeKey, type ApiType } from "./types";
+import { hrefOfObject, hrefOfType, isPlanes, pathOf, typeKey, type ApiType } from "./types";
 
 const policies = [
   ["Background", "the object now, its dependents after it"],
@@ -53,6 +53,7 @@ export function DeleteDialog({ type, objects, onClose }: { type: ApiType; object
       <fieldset><legend>Dependents</legend>
         {policies.map(([name, meaning]) => <label key={name}><input type="radio" name="policy" checked={policy === name} onChange={() => setPolicy(name)} /><span><strong>{name}</strong>: {meaning}</span></label>)}
       </fieldset>
+      {isPlanes(type) && <p><strong>All that {one ? "it contains" : "they contain"} is deleted.</strong> Backups and journals stay; with <code>deletion: Archive</code> a last backup is made first.</p>}
       {found === undefined ? <p class="muted" aria-busy="true">Looking for dependents…</p>
         : found instanceof Error ? <p class="bad">The dependents are not known: {found.message}</p>
         : <Result found={found} policy={policy} one={one} />}

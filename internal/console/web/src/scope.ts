@@ -1,11 +1,13 @@
 // The namespace that pages show, and what the user may do.
-import { ApiError, METADATA_LIST, epoch, list, send } from "./api";
+import { ApiError, METADATA_LIST, epoch, list, plane, send } from "./api";
 import { useEffect, useState } from "preact/hooks";
 import { Signal } from "./signal";
 import type { ApiType } from "./types";
 
-const stored = () => { try { return localStorage.getItem("namespace") ?? undefined; } catch { return undefined; } };
-const ofContext = document.querySelector<HTMLMetaElement>("meta[name=kube-namespace]")?.content ?? "";
+/** Each control plane has namespaces of its own. */
+const KEY = plane ? `namespace of ${plane}` : "namespace";
+const stored = () => { try { return localStorage.getItem(KEY) ?? undefined; } catch { return undefined; } };
+const ofContext = plane ? "" : document.querySelector<HTMLMetaElement>("meta[name=kube-namespace]")?.content ?? "";
 
 /** The namespace that pages begin with; empty for all, undefined until it is known. */
 export const scope = new Signal<string | undefined>(stored() ?? (ofContext || undefined));
@@ -13,7 +15,7 @@ export const scope = new Signal<string | undefined>(stored() ?? (ofContext || un
 export const namespaces = new Signal<string[] | undefined>([]);
 
 export function choose(namespace: string) {
-  try { localStorage.setItem("namespace", namespace); } catch { /* it is chosen again after a reload */ }
+  try { localStorage.setItem(KEY, namespace); } catch { /* it is chosen again after a reload */ }
   scope.value = namespace;
 }
 
@@ -69,11 +71,11 @@ function may(verb: string, type: ApiType, namespace?: string, name?: string): Pr
 }
 
 /** Whether the type has the verb and the user may use it; false until that is known. */
-export function useMay(verb: string, type: ApiType, namespace?: string, name?: string): boolean {
+export function useMay(verb: string, type: ApiType | undefined, namespace?: string, name?: string): boolean {
   const [allowed, set] = useState(false);
   useEffect(() => {
     let left = false;
-    if (!type.verbs.includes(verb)) { set(false); return; }
+    if (!type?.verbs.includes(verb)) { set(false); return; }
     void may(verb, type, namespace, name).then((answer) => { if (!left) set(answer); });
     return () => { left = true; };
   }, [verb, type, namespace, name]);

@@ -3,8 +3,8 @@ import { ApiError, TABLE, follow, get, type Metadata } from "./api";
 import { Signal } from "./signal";
 
 export interface Column { name: string; type: string; format: string; priority: number; description: string }
-export interface Row { cells: unknown[]; object: { metadata: Metadata } }
-interface Table { columnDefinitions: Column[] | null; rows: Row[] | null; metadata: { resourceVersion: string; continue?: string; remainingItemCount?: number } }
+export interface Row { cells: unknown[]; object: { metadata: Metadata; status?: any } }
+export interface Table { columnDefinitions: Column[] | null; rows: Row[] | null; metadata: { resourceVersion: string; continue?: string; remainingItemCount?: number } }
 
 /** Rows of a page as it opens, and of each further one. */
 export const PAGE = 500;
@@ -44,10 +44,12 @@ export class LiveTable {
   private round = 0;
   private timer = 0;
 
-  constructor(private readonly path: string, private readonly labels: string, watchable: boolean) {
+  /** `adapt` changes tables as they come from the server; it gets whole objects. */
+  constructor(private readonly path: string, private readonly labels: string, watchable: boolean, private readonly adapt?: (table: Table) => void) {
     void follow<Table>({
-      path, query: { labelSelector: labels }, accept: TABLE, watchable, load: () => this.list(),
+      path, query: this.query(), accept: TABLE, watchable, load: () => this.list(),
       onEvent: ({ type, object }) => {
+        this.adapt?.(object);
         const row = object.rows?.[0];
         if (!row?.object?.metadata) return undefined;
         if (type !== "BOOKMARK") this.change(type, row);
@@ -65,8 +67,12 @@ export class LiveTable {
     this.timer = window.setTimeout(() => { this.timer = 0; this.version.value++; }, Math.max(30, Math.min(3 * this.cost, 2000)));
   }
 
-  private page(limit: number, next?: string) {
-    return get<Table>(this.path, { accept: TABLE, query: { limit, continue: next, labelSelector: this.labels }, signal: this.abort.signal });
+  private query() { return { labelSelector: this.labels, includeObject: this.adapt && "Object" }; }
+
+  private async page(limit: number, next?: string): Promise<Table> {
+    const page = await get<Table>(this.path, { accept: TABLE, query: { ...this.query(), limit, continue: next }, signal: this.abort.signal });
+    this.adapt?.(page);
+    return page;
   }
 
   /** Takes in a page of the list. */

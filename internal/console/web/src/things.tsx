@@ -7,7 +7,7 @@ import { number } from "./format";
 import { Age, Loading, Pill } from "./parts";
 import { scope } from "./scope";
 import { Signal, useSignal } from "./signal";
-import { apiVersion, hrefOfObject, hrefOfType, isBuiltIn, pathOf, typeKey, types, type ApiType } from "./types";
+import { apiVersion, hrefOfObject, hrefOfType, isBuiltIn, isPlanes, pathOf, typeKey, types, type ApiType } from "./types";
 
 /** Objects of a type that are read, types that are asked for at a time, rows of a part. */
 const READ = 100, CONNECTIONS = 3, ROWS = 10;
@@ -20,7 +20,7 @@ interface Things { of: string; byType: ReadonlyMap<string, OfType>; complete: bo
 const known = new Signal<Things>({ of: "", byType: new Map(), complete: false, failures: [] });
 
 /** Types that people and their controllers work with; the server keeps the others. */
-const isTheirs = (type: ApiType) => !isBuiltIn(type) || type.group === "apps" || type.group === "batch"
+const isTheirs = (type: ApiType) => !isBuiltIn(type) || isPlanes(type) || type.group === "apps" || type.group === "batch"
   || type.group === "" && !["events", "serviceaccounts", "endpoints", "nodes"].includes(type.resource);
 /** Objects that the server makes by itself. */
 const isMade = (type: ApiType, { name, namespace = "" }: Metadata) => name === "kube-root-ca.crt" || namespace.startsWith("kube-")

@@ -104,5 +104,9 @@ export function matchesType(type: ApiType, words: string[]): boolean {
   return words.every((word) => name.includes(word));
 }
 
+/** The key of the type of the server's control planes. */
+export const PLANES = "planes.kube-hyper-mini.io/v1alpha1/controlplanes";
+export const isPlanes = (type: ApiType) => typeKey(type) === PLANES;
+
 /** Whether a type is one of Kubernetes' own or of this server's, and not an installed one. */
 export const isBuiltIn = (type: ApiType) => !type.group.includes(".") || /(^|\.)(k8s\.io|kube-hyper-mini\.io)$/.test(type.group) && !/^(gateway|policy)\.networking\.|x-k8s/.test(type.group);
