@@ -124,15 +124,13 @@ func readClaim(ctx context.Context, store Store, number int) (*Claim, error) {
 
 // readAll reads an object of at most limit bytes.
 func readAll(ctx context.Context, store Store, name string, limit int64) ([]byte, error) {
-	ctx, cancel := within(ctx, store, "reading "+name, operationLimit, limit)
-	defer cancel()
 	body, err := store.Open(ctx, name)
 	if err != nil {
-		return nil, caused(ctx, err)
+		return nil, err
 	}
 	data, err := io.ReadAll(io.LimitReader(body, limit+1))
 	if err = errors.Join(err, body.Close()); err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, caused(ctx, err))
+		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	if int64(len(data)) > limit {
 		return nil, fmt.Errorf("read %s: %w: it has more than %d bytes", name, ErrDamaged, limit)

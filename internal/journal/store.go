@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
@@ -62,7 +61,8 @@ type Location struct {
 }
 
 // OpenBucket opens s3://BUCKET[/PREFIX] for so many concurrent readers. A program that has
-// journals in buckets sets it at its start.
+// journals in buckets sets it at its start. The operations of the store end when the server
+// does not answer.
 var OpenBucket func(l Location, readers int) (Store, error)
 
 // Open returns the store at the location. It does not reach it.
@@ -72,8 +72,7 @@ func (l Location) Open() (Store, error) {
 		return nil, fmt.Errorf("open the journal %s: this program has no client of S3: import "+
 			"kube-hyper-mini.io/kube-hyper-mini/controlplane/s3", l.URL)
 	case scheme == "s3" && isURL:
-		bucket, err := OpenBucket(l, fetchers)
-		return bounded{bucket}, err
+		return OpenBucket(l, fetchers)
 	case isURL:
 		return nil, fmt.Errorf("%q is not a destination of a journal: write a directory or s3://BUCKET/PREFIX", l.URL)
 	}
@@ -82,62 +81,6 @@ func (l Location) Open() (Store, error) {
 		return nil, fmt.Errorf("use the journal %s: %w", l.URL, err)
 	}
 	return NewDirectory(path), nil
-}
-
-const (
-	// operationLimit bounds a request to the destination, listLimit a listing: a week has
-	// 600,000 segments.
-	operationLimit = time.Minute
-	listLimit      = 10 * time.Minute
-	// leastRate, in bytes per second, is that of a slow destination.
-	leastRate = 1 << 20
-)
-
-// within bounds an operation on so many bytes.
-func within(ctx context.Context, store Store, operation string, limit time.Duration,
-	bytes int64) (context.Context, context.CancelFunc) {
-	limit += time.Duration(bytes/leastRate) * time.Second
-	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s does not answer: %s took more than %s", store, operation,
-		limit))
-}
-
-// bounded bounds the operations of a store.
-type bounded struct{ Store }
-
-// Create implements [Store].
-func (b bounded) Create(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
-	ctx, cancel := within(ctx, b, "writing "+name, operationLimit, size)
-	defer cancel()
-	return b.Store.Create(ctx, name, body, size)
-}
-
-// List implements [Store].
-func (b bounded) List(ctx context.Context, prefix, after string) ([]Object, error) {
-	ctx, cancel := within(ctx, b, "listing "+prefix, listLimit, 0)
-	defer cancel()
-	return b.Store.List(ctx, prefix, after)
-}
-
-// Folders implements [Store].
-func (b bounded) Folders(ctx context.Context, prefix string) ([]string, error) {
-	ctx, cancel := within(ctx, b, "listing "+prefix, listLimit, 0)
-	defer cancel()
-	return b.Store.Folders(ctx, prefix)
-}
-
-// Remove implements [Store].
-func (b bounded) Remove(ctx context.Context, name string) error {
-	ctx, cancel := within(ctx, b, "removing "+name, operationLimit, 0)
-	defer cancel()
-	return b.Store.Remove(ctx, name)
-}
-
-// caused returns the error of an operation, or why its context has ended.
-func caused(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
 }
 
 // isMissing reports whether the error means that the store has no such object.

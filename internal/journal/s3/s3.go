@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -40,9 +41,33 @@ const (
 	// retries is how often the client sends a request. The writer repeats the
 	// operation, which a restore does not.
 	retries = 5
-	// timeout bounds the time until the header of an answer.
+	// timeout bounds the time until the header of an answer, and stalled the time in which a
+	// connection transfers nothing.
 	timeout = 30 * time.Second
+	stalled = time.Minute
 )
+
+// connection fails when nothing is transferred for some time, in either direction.
+type connection struct {
+	net.Conn
+	stalled time.Duration
+}
+
+// Read implements [net.Conn].
+func (c *connection) Read(p []byte) (int, error) {
+	if err := c.SetDeadline(time.Now().Add(c.stalled)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Read(p)
+}
+
+// Write implements [net.Conn].
+func (c *connection) Write(p []byte) (int, error) {
+	if err := c.SetDeadline(time.Now().Add(c.stalled)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}
 
 // open is a [journal.OpenBucket].
 func open(l journal.Location, readers int) (journal.Store, error) {
@@ -64,6 +89,14 @@ func open(l journal.Location, readers int) (journal.Store, error) {
 		return nil, fmt.Errorf("connect to %s: %w", endpoint, err)
 	}
 	transport.ResponseHeaderTimeout = timeout
+	dial := transport.DialContext
+	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &connection{conn, stalled}, nil
+	}
 	transport.MaxIdleConnsPerHost = readers
 	from := credentialsFrom(l.CredentialsFile)
 	client, err := minio.New(server.Host, &minio.Options{
@@ -121,6 +154,9 @@ func (s *store) failed(ctx context.Context, operation, name string, err error) e
 		err = errors.New(err.Error()) // the credentials file is missing, not the object
 	}
 	advice := ""
+	if late := net.Error(nil); errors.As(err, &late) && late.Timeout() {
+		err = fmt.Errorf("the server does not answer: %w", err)
+	}
 	switch minio.ToErrorResponse(err).Code {
 	case minio.NoSuchKey:
 		err = fmt.Errorf("%w: %w", fs.ErrNotExist, err)

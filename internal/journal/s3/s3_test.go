@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
@@ -106,6 +108,32 @@ func TestMissingCredentials(t *testing.T) {
 	if err == nil || errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("reading says %v", err)
 	}
+}
+
+// TestStalled: a connection over which nothing comes fails, and one that only sends does not.
+func TestStalled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		conn := &connection{ours, time.Second}
+		read := make(chan error, 1)
+		go func() {
+			_, err := conn.Read(make([]byte, 1))
+			read <- err
+		}()
+		go func() { _, _ = io.Copy(io.Discard, theirs) }()
+		for range 10 {
+			<-time.After(900 * time.Millisecond)
+			if _, err := conn.Write([]byte("x")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		began := time.Now()
+		if err := <-read; !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) != time.Second {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+	})
 }
 
 // TestInstanceMetadata: without a file and variables, the credentials are those of the
