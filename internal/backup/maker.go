@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/robfig/cron/v3"
+	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
@@ -73,7 +74,7 @@ type Account struct {
 type Maker struct {
 	config  MakerConfig
 	metrics makerMetrics
-	turn    chan struct{} // holds one token
+	turn    *semaphore.Weighted
 
 	mu      sync.Mutex
 	account Account
@@ -101,23 +102,16 @@ type MakerConfig struct {
 
 // NewMaker returns a maker. [Maker.KeepSchedule] makes the scheduled backups.
 func NewMaker(cfg MakerConfig) *Maker {
-	a := &Maker{config: cfg, metrics: newMakerMetrics(), turn: make(chan struct{}, 1)}
-	a.turn <- struct{}{}
-	return a
+	return &Maker{config: cfg, metrics: newMakerMetrics(), turn: semaphore.NewWeighted(1)}
 }
 
 // TakeTurn waits until no backup is made and no key is rotated, and blocks both until
 // release is called.
 func (a *Maker) TakeTurn(ctx context.Context) (release func(), err error) {
-	select {
-	case <-a.turn:
-		if ctx.Err() == nil { // a stop ends the turn of another request at the same moment
-			return func() { a.turn <- struct{}{} }, nil
-		}
-		a.turn <- struct{}{}
-	case <-ctx.Done():
+	if a.turn.Acquire(ctx, 1) != nil {
+		return nil, fmt.Errorf("wait for a backup or a key rotation to end: %w", context.Cause(ctx))
 	}
-	return nil, fmt.Errorf("wait for a backup or a key rotation to end: %w", context.Cause(ctx))
+	return func() { a.turn.Release(1) }, nil
 }
 
 // Produce makes a backup of the data for a client.

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
 )
 
 // ephemeralMark is the file in a data directory whose content is removed when its
@@ -81,7 +83,8 @@ func (d *Dir) refuseEphemeral() error {
 // the directory if Lock has made it.
 func (d *Dir) closeEphemeral() error {
 	d.ephemeral = false
-	d.awaitUses()
+	// The files are removed under etcd if it hangs, because nothing else removes them.
+	lifecycle.WaitAtMost(&d.uses, RemovalTimeout)
 	if err := d.removeData(); err != nil {
 		return errors.Join(fmt.Errorf("remove the data of %s: %w", d.path, err), d.Close())
 	}
@@ -94,20 +97,6 @@ func (d *Dir) closeEphemeral() error {
 // RemovalTimeout bounds the wait for etcd before files are removed that it uses. etcd takes
 // longer to open a large database, and may hang when it is closed.
 const RemovalTimeout = 5 * time.Second
-
-// awaitUses waits until no use is left, at most for RemovalTimeout: the files are then
-// removed under etcd, because nothing else removes them.
-func (d *Dir) awaitUses() {
-	ended := make(chan struct{})
-	go func() {
-		d.uses.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-	case <-time.After(RemovalTimeout):
-	}
-}
 
 // removeData removes the content except the lock.
 func (d *Dir) removeData() error {

@@ -72,15 +72,10 @@ func (m *Member) Defragment(ctx context.Context, hold func() (release func())) e
 
 // takeTurn waits until no other goroutine makes a snapshot or defragments.
 func (m *Member) takeTurn(ctx context.Context) error {
-	select {
-	case m.turn <- struct{}{}:
-		if ctx.Err() == nil { // a stop ends the turn of another request at the same moment
-			return nil
-		}
-		m.giveTurn()
-	case <-ctx.Done():
+	if m.turn.Acquire(ctx, 1) != nil {
+		return fmt.Errorf("wait for a snapshot or a defragmentation to end: %w", context.Cause(ctx))
 	}
-	return fmt.Errorf("wait for a snapshot or a defragmentation to end: %w", context.Cause(ctx))
+	return nil
 }
 
-func (m *Member) giveTurn() { <-m.turn }
+func (m *Member) giveTurn() { m.turn.Release(1) }

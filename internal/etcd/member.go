@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/datadir"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
 	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
@@ -79,7 +80,7 @@ type Member struct {
 	etcd    *embed.Etcd
 	client  *clientv3.Client
 	failure *etcdfiles.Failure
-	turn    chan struct{} // has an element while a snapshot is made or the database defragmented
+	turn    *semaphore.Weighted // taken while a snapshot is made or the database defragmented
 	local   localServer
 	streams streams
 }
@@ -89,7 +90,7 @@ func New(cfg Config) *Member {
 	if cfg.Closed == nil {
 		cfg.Closed = func() {}
 	}
-	return &Member{config: cfg, failure: etcdfiles.NewFailure(), turn: make(chan struct{}, 1)}
+	return &Member{config: cfg, failure: etcdfiles.NewFailure(), turn: semaphore.NewWeighted(1)}
 }
 
 // Start runs a member for a use that has an end; see [lifecycle.Begin].

@@ -11,6 +11,8 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
 	"go.etcd.io/etcd/server/v3/proxy/grpcproxy/adapter"
 	"google.golang.org/grpc"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
 )
 
 // streams are the watch streams of the clients in this process. A stream reads the database
@@ -52,14 +54,4 @@ func (e endedStreams) Watch(stream pb.Watch_WatchServer) error {
 const streamsTimeout = 5 * time.Second
 
 // wait waits until all streams have ended.
-func (s *streams) wait() {
-	ended := make(chan struct{})
-	go func() {
-		s.open.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-	case <-time.After(streamsTimeout):
-	}
-}
+func (s *streams) wait() { lifecycle.WaitAtMost(&s.open, streamsTimeout) }

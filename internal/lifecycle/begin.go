@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 )
 
 // Begin runs a part for a caller that stops it, without a [Supervisor]. run is the Run of
@@ -37,5 +38,18 @@ func Begin(ctx context.Context, run func(ctx context.Context, ready func()) erro
 			err = context.Cause(partCtx)
 		}
 		return nil, err
+	}
+}
+
+// WaitAtMost waits until the goroutines of the group have ended, or the limit is over.
+func WaitAtMost(group *sync.WaitGroup, limit time.Duration) {
+	ended := make(chan struct{})
+	go func() {
+		group.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(limit):
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
@@ -61,22 +62,8 @@ func (e *Embedded) Run(ctx context.Context, ready func()) error {
 		ready()
 	})
 	stopKeeper()
-	awaitKeeper(&keeping)
+	lifecycle.WaitAtMost(&keeping, keeperTimeout) // the locks of a member that has failed are held for ever
 	return err
-}
-
-// awaitKeeper waits until the keeper of a member that has ended has ended, too. One that calls
-// a member which has failed may never end: the member holds its locks.
-func awaitKeeper(keeping *sync.WaitGroup) {
-	ended := make(chan struct{})
-	go func() {
-		keeping.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-	case <-time.After(keeperTimeout):
-	}
 }
 
 // prepare makes the member and its keeper.
