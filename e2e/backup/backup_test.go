@@ -122,33 +122,6 @@ func watchIsRefused(t *testing.T, s *harness.Server, version string) {
 	}
 }
 
-// TestIncompleteArchiveIsRefused: a damaged archive is refused before anything is
-// changed.
-func TestIncompleteArchiveIsRefused(t *testing.T) {
-	t.Parallel()
-	s := harness.Start(t)
-	create(t, s, "before")
-	secret(t, s)
-	archive := filepath.Join(t.TempDir(), "archive.tar.gz")
-	harness.Runs(t, harness.ExitOK, "backup", "save", "--data-dir", s.Dir, archive)
-	s.Stop()
-	whole, err := os.ReadFile(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	altered := append([]byte{}, whole...)
-	altered[len(altered)/2] ^= 0xff
-	for name, data := range map[string][]byte{"truncated": whole[:len(whole)/2], "altered": altered, "empty": {}} {
-		bad := filepath.Join(t.TempDir(), name+".tar.gz")
-		if err := os.WriteFile(bad, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		harness.Contains(t, harness.Runs(t, harness.ExitFailure, "backup", "restore", "--data-dir", s.Dir, bad), "damaged")
-		harness.Contains(t, harness.Runs(t, harness.ExitFailure, "backup", "inspect", bad), "damaged")
-	}
-	reads(t, harness.StartIn(t, s.Dir), "before")
-}
-
 func TestBadCommandLines(t *testing.T) {
 	t.Parallel()
 	empty := t.TempDir()

@@ -18,6 +18,12 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
+// A key pair for these tests, which protects nothing.
+const (
+	recipient = "age1kuq80hqh5pqavr5whvq6rgktvrx7mhl7pwy7e454dqkg4smxse8qqg7xyd"
+	identity  = "AGE-SECRET-KEY-1FLRVW466KYJ5RN9FHV4TTP8FUF28A9SP6HLJ3RUUT2S0WZQHAGLS8PP5CK"
+)
+
 // postAs requests an archive as the user and returns the answer, whose body the
 // caller closes.
 func postAs(t *testing.T, s *harness.Server, user, query string) *http.Response {
@@ -94,13 +100,14 @@ func TestSaveThroughTheAPI(t *testing.T) {
 	}
 }
 
-// TestConfiguredRecipients: every archive is encrypted to them, unless a plain
-// one is requested by name.
+// TestConfiguredRecipients: every archive is encrypted to them, unless a plain one is requested
+// by name, and restored with the key only.
 func TestConfiguredRecipients(t *testing.T) {
 	t.Parallel()
 	file := config(t, "backup: {encryptTo: ["+recipient+"]}\n")
 	s := harness.Start(t, "--config", file)
 	secret(t, s)
+	create(t, s, "before")
 	key := filepath.Join(t.TempDir(), "identity")
 	if err := os.WriteFile(key, []byte(identity+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -119,20 +126,26 @@ func TestConfiguredRecipients(t *testing.T) {
 		if !running {
 			s.Stop()
 		}
-		for _, command := range [][]string{{"backup", "save"}} {
-			dir := t.TempDir()
-			encrypted, plain := filepath.Join(dir, "encrypted"), filepath.Join(dir, "plain")
-			harness.Runs(t, harness.ExitOK, append(append(command, at...), encrypted)...)
-			harness.Runs(t, harness.ExitFailure, "backup", "inspect", encrypted)
-			harness.Contains(t, inspect(encrypted, "--identity", key), "pki/client-ca.key, ")
-			harness.Runs(t, harness.ExitOK, append(append(command, at...), "--plain", plain)...)
-			harness.Contains(t, inspect(plain), "pki/client-ca.key, ")
-		}
+		dir, save := t.TempDir(), append([]string{"backup", "save"}, at...)
+		encrypted, plain := filepath.Join(dir, "encrypted"), filepath.Join(dir, "plain")
+		harness.Runs(t, harness.ExitOK, append(save, encrypted)...)
+		harness.Runs(t, harness.ExitFailure, "backup", "inspect", encrypted)
+		harness.Contains(t, inspect(encrypted, "--identity", key), "pki/client-ca.key, ")
+		harness.Runs(t, harness.ExitOK, append(save, "--plain", plain)...)
+		harness.Contains(t, inspect(plain), "pki/client-ca.key, ")
 	}
 	harness.Runs(t, harness.ExitOK, append([]string{"backup", "save"}, at...)...)
 	if archives, err := filepath.Glob(filepath.Join(s.Dir, "backups", "manual-*.tar.gz.age")); err != nil || len(archives) != 1 {
 		t.Errorf("the archives are %v, %v", archives, err)
 	}
+	restored := filepath.Join(t.TempDir(), "data")
+	restore := []string{"backup", "restore", "--data-dir", restored, streamed}
+	harness.Contains(t, harness.Runs(t, harness.ExitFailure, restore...), "--identity")
+	if _, err := os.Stat(restored); !os.IsNotExist(err) {
+		t.Errorf("a restore without the key has made a data directory: %v", err)
+	}
+	harness.Runs(t, harness.ExitOK, append(restore, "--identity", key)...)
+	reads(t, harness.StartIn(t, restored), "before")
 	harness.Contains(t, harness.Runs(t, harness.ExitUsage, append([]string{"backup", "save", "--plain", "--encrypt-to", recipient}, at...)...), "--plain contradicts")
 }
 

@@ -246,8 +246,9 @@ func (s *session) removeChain(ctx context.Context, chain *Chain) error {
 	return nil
 }
 
-// NewBase returns what makes bases with the maker.
-func NewBase(maker *backup.Maker, encryption backup.Encryption) func(ctx context.Context, chain, key, path string) (*backup.Manifest, error) {
+// NewBase returns what makes bases with the maker, see [Config].
+func NewBase(maker *backup.Maker,
+	encryption backup.Encryption) func(ctx context.Context, chain, key, path string) (*backup.Manifest, error) {
 	return func(ctx context.Context, chain, key, path string) (*backup.Manifest, error) {
 		return backup.Save(ctx, path, encryption, maker.Produce(backup.Options{Reason: backup.ReasonJournal, Chain: chain,
 			ChainKey: key}))
