@@ -32,12 +32,17 @@ type Stamp struct {
 	Kubernetes string `json:"kubernetes"`
 	Etcd       string `json:"etcd"`
 	// FirstStart is "unfinished" from the beginning of the first start until
-	// the store and the identity are complete. Nothing has been served then.
+	// the store and the identity are complete. Nothing has been served then. It is [Copied]
+	// until then in a directory that has the store of another one.
 	FirstStart string `json:"firstStart,omitempty"`
 }
 
 // unfinished is the value of [Stamp.FirstStart].
 const unfinished = "unfinished"
+
+// Copied is the value of [Stamp.FirstStart] for a directory with the store of another one: its
+// first start makes an identity.
+const Copied = "copied"
 
 // String returns the versions of the release and of its libraries.
 func (s Stamp) String() string {

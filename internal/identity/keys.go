@@ -14,6 +14,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 
@@ -34,7 +35,7 @@ func (i *Identity) ensureKeys(ctx context.Context) error {
 		i.certificates.AddEtcd(etcdNames)
 	}
 	ensure := i.certificates.Ensure
-	if i.config.Dir.Previous == nil || i.config.AllowNew {
+	if previous := i.config.Dir.Previous; previous == nil || previous.FirstStart == datadir.Copied || i.config.AllowNew {
 		if err := i.checkNew(ctx); err != nil {
 			return err
 		}

@@ -95,6 +95,29 @@ func TestArchiveUnused(t *testing.T) {
 	hasMaps(t, h.create(t, "again", map[string]any{"from": map[string]any{"backup": "copy"}}), true, false)
 }
 
+// TestInterruptedCopy: a copy whose first start was killed before it had all keys starts.
+func TestInterruptedCopy(t *testing.T) {
+	h := newHost(t)
+	addMap(t, h.create(t, "acme", nil), "one")
+	client := h.create(t, "copy", map[string]any{"from": map[string]any{"controlPlane": "acme"}})
+	dir := Dir(h.Manager.config.Host.DataDir, "copy")
+	if err := os.WriteFile(filepath.Join(dir, config.UsedFile), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hasMaps(t, client, true, false)
+	p, err := h.plane("copy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.sleepNow(t, "copy")
+	if err := os.RemoveAll(filepath.Join(p.dir(), "pki")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("one that has lost its keys answers %v", err)
+	}
+}
+
 // TestFromJournal: a control plane begins with a moment of another one's journal.
 func TestFromJournal(t *testing.T) {
 	journals := t.TempDir()

@@ -55,6 +55,9 @@ func (c *controller) fill(ctx context.Context, o *object) (err error) {
 		err = c.restore(ctx, from, target)
 	}
 	if err == nil {
+		err = markCopied(target)
+	}
+	if err == nil {
 		err = syncTree(target)
 	}
 	if err == nil {
@@ -64,6 +67,16 @@ func (c *controller) fill(ctx context.Context, o *object) (err error) {
 		return errors.Join(err, os.RemoveAll(target))
 	}
 	return nil
+}
+
+// markCopied has the first start make authorities and keys, also if it is interrupted.
+func markCopied(dir string) error {
+	stamp, err := datadir.ReadStamp(dir)
+	if err != nil || stamp == nil || stamp.FirstStart != "" { // the first start of the origin is not finished
+		return err
+	}
+	stamp.FirstStart = datadir.Copied
+	return datadir.WriteStampFile(dir, *stamp)
 }
 
 // copy fills a directory from another control plane, which it puts to sleep first.

@@ -7,12 +7,10 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
-	"path/filepath"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 
-	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
 )
 
@@ -69,13 +67,11 @@ func (p *plane) launch(ctx context.Context, spec Spec, manifests fs.FS) (*contro
 	p.mu.Lock()
 	made := p.made
 	p.mu.Unlock()
-	_, err := os.Stat(filepath.Join(p.dir(), config.UsedFile))
-	filled := errors.Is(err, fs.ErrNotExist) // and never started: what fill makes has no authorities
 	if _, err := os.Stat(p.dir()); errors.Is(err, fs.ErrNotExist) && made {
 		return nil, fmt.Errorf("its directory %s is missing: put it back, or delete the ControlPlane", p.dir())
 	}
 	server, err := controlplane.New(controlplane.Options{
-		Config: configuration(p.manager.config.Host, p.name, p.journal, spec), NewIdentity: filled, Log: warningsOf(p.manager.config.Log, p.name),
+		Config: configuration(p.manager.config.Host, p.name, p.journal, spec), Log: warningsOf(p.manager.config.Log, p.name),
 		Manifests: manifests, Admission: []controlplane.Admission{p.objectQuota()},
 		Middleware: func(next http.Handler) http.Handler {
 			p.mu.Lock()
