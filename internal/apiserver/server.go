@@ -65,6 +65,24 @@ func (s *Server) FillCaches(ctx context.Context) { s.caches.fill(ctx) }
 // can start then. It may be called once.
 func (s *Server) Run(ctx context.Context, ready func()) error {
 	serving, ctx := errgroup.WithContext(ctx)
+	failed := make(chan error, 1)
+	err := kube.GuardHooks(s.server, func(err error) {
+		select {
+		case failed <- err:
+		default: // another one has failed
+		}
+	})
+	if err != nil {
+		return err
+	}
+	serving.Go(func() error {
+		select {
+		case err := <-failed:
+			return err
+		case <-ctx.Done():
+			return nil
+		}
+	})
 	serving.Go(func() error {
 		if err := s.serve(ctx); err != nil || ctx.Err() != nil {
 			return err

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"fmt"
 	"reflect"
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -18,14 +19,18 @@ import (
 //   k8s.io/kube-aggregator/pkg/apiserver.discoveryManager.Run
 //   k8s.io/kube-aggregator/pkg/apiserver.APIAggregator#discoveryAggregationController
 //   k8s.io/apiserver/pkg/server.GenericAPIServer.AddPostStartHook
-// Why: the RBAC hook waits a second before its first attempt. The hook for
+//   k8s.io/apiserver/pkg/server.postStartHookEntry
+//   k8s.io/apiserver/pkg/server.runPostStartHook
+// Why: a hook that fails ends the process (klog.Fatal), which may hold other servers. That of
+//   flow control fails when its server stops before it has written its objects. The RBAC hook waits a second before its first attempt. The hook for
 //   discovery waits up to 5 s for remote servers that do not answer. The objects of
 //   flow control are written also where it is off. The identity lease is for other
 //   servers, and its controller holds up the stop while the lease cannot be written.
 // Gain: without the wait of the RBAC hook a start takes a second less (bench, start;
 //   trial); the warm start with a silent aggregated server takes half a second, and 23 s
 //   with kube-apiserver (bench, silent-remote). Without the queue of the discovery hook, a
-//   server that has stopped leaves no goroutines (bench, library).
+//   server that has stopped leaves no goroutines (bench, library). A server that fails does
+//   not take the others in its process with it (TestFullDiskOfPlanes).
 // Breaks: the hook has another name and runs beside its replacement, or a start fails
 //   (DropDiscovery). TestHooksExist fails.
 
@@ -62,6 +67,33 @@ func DisableIdentityLease(c *genericapiserver.Config) {
 // remote servers.
 func DisableDiscoveryHook(c *genericapiserver.Config) {
 	c.DisabledPostStartHooks.Insert(discoveryHook)
+}
+
+// GuardHooks hands failures of the server's post-start hooks to fail. After the server has begun
+// to stop, a failure is none.
+func GuardHooks(server *genericapiserver.GenericAPIServer, fail func(error)) error {
+	hooks := reflect.ValueOf(server.PostStartHooks())
+	for _, name := range hooks.MapKeys() {
+		entry := reflect.New(hooks.Type().Elem())
+		entry.Elem().Set(hooks.MapIndex(name))
+		field, err := fieldOf(entry, "hook")
+		if err != nil {
+			return err
+		}
+		run, ok := field.Interface().(genericapiserver.PostStartHookFunc)
+		if !ok {
+			return fmt.Errorf("guard the post-start hook %s: it is a %s", name, field.Type())
+		}
+		field.Set(reflect.ValueOf(genericapiserver.PostStartHookFunc(func(hook genericapiserver.PostStartHookContext) error {
+			if err := run(hook); err != nil && hook.Err() == nil {
+				fail(fmt.Errorf("the post-start hook %s failed: %w", name, err))
+				<-hook.Done() // it must not count as done
+			}
+			return nil
+		})))
+		hooks.SetMapIndex(name, entry.Elem())
+	}
+	return nil
 }
 
 // DropDiscovery takes the controller of that hook from the aggregator, and ends its queue.

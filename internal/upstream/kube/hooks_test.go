@@ -1,12 +1,20 @@
 package kube
 
 import (
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/util/compatibility"
+	"k8s.io/client-go/rest"
 )
 
 // TestHooksExist: Kubernetes ignores the name of a hook that it does not
@@ -39,5 +47,47 @@ func TestHooksExist(t *testing.T) {
 		if !found {
 			t.Errorf("no file in %s has the hook %q", dir, hook)
 		}
+	}
+}
+
+// TestGuardHooks: a hook that fails does not end the process, and one that fails because its server
+// stops is no failure.
+func TestGuardHooks(t *testing.T) {
+	c := genericapiserver.NewConfig(serializer.NewCodecFactory(runtime.NewScheme()))
+	c.LoopbackClientConfig, c.ExternalAddress, c.EffectiveVersion = &rest.Config{}, "localhost:1", compatibility.DefaultBuildEffectiveVersion()
+	server, err := c.Complete(nil).New("test", genericapiserver.NewEmptyDelegate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan struct{})
+	hooks := map[string]genericapiserver.PostStartHookFunc{
+		"fails": func(genericapiserver.PostStartHookContext) error { return errors.New("for good") },
+		"stops": func(hook genericapiserver.PostStartHookContext) error {
+			defer close(stopped)
+			<-hook.Done()
+			return hook.Err()
+		},
+	}
+	for name, hook := range hooks {
+		if err := server.AddPostStartHook(name, hook); err != nil {
+			t.Fatal(err)
+		}
+	}
+	failed := make(chan error, len(hooks))
+	if err := GuardHooks(server, func(err error) { failed <- err }); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	server.RunPostStartHooks(ctx)
+	if err := <-failed; !strings.Contains(err.Error(), "the post-start hook fails failed: for good") {
+		t.Error(err)
+	}
+	cancel()
+	<-stopped
+	select {
+	case err := <-failed:
+		t.Error(err)
+	default:
 	}
 }
