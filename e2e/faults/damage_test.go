@@ -2,11 +2,14 @@ package faults
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
@@ -30,6 +33,55 @@ func flip(t *testing.T, file string, at int64) {
 	}
 }
 
+// fileDamage is damage to the files of a data directory that prevents its start.
+type fileDamage struct {
+	sealed bool // it is done after a stop; else after a kill
+	do     func(t *testing.T, dir string) error
+	want   []string // in the error
+}
+
+func dbOf(dir string) string { return filepath.Join(dir, "etcd", "member", "snap", "db") }
+
+func walOf(t *testing.T, dir string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "etcd", "member", "wal", "*.wal"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("logs: %v %v", files, err)
+	}
+	return slices.Max(files)
+}
+
+// fileDamages are by name. The data have the config map "precious".
+var fileDamages = map[string]fileDamage{
+	"a truncated log": {false, func(t *testing.T, dir string) error { return os.Truncate(walOf(t, dir), 20000) }, lostLog},
+	"an empty log":    {false, func(t *testing.T, dir string) error { return os.Truncate(walOf(t, dir), 0) }, lostLog},
+	"no log":          {true, func(t *testing.T, dir string) error { return os.RemoveAll(filepath.Dir(walOf(t, dir))) }, lostLog},
+	"a flipped byte in it": {false, func(t *testing.T, dir string) error {
+		_, data := harness.WALRecord(t, walOf(t, dir))
+		flip(t, walOf(t, dir), int64(data))
+		return nil
+	}, []string{"etcd/member/wal", "crc mismatch"}},
+	"one in a length in it": {false, func(t *testing.T, dir string) error {
+		head, _ := harness.WALRecord(t, walOf(t, dir))
+		flip(t, walOf(t, dir), int64(head)+5)
+		return nil
+	}, lostLog},
+	"a truncated database": {false, func(_ *testing.T, dir string) error { return os.Truncate(dbOf(dir), 20000) }, []string{"snap/db cannot be read"}},
+	"an empty database":    {false, func(_ *testing.T, dir string) error { return os.Truncate(dbOf(dir), 0) }, []string{"snap/db cannot be read"}},
+	"a flipped byte in a key": {true, func(t *testing.T, dir string) error {
+		flip(t, dbOf(dir), valueAt(t, dbOf(dir), "precious"))
+		return nil
+	}, []string{"snap/db is damaged", "seal.json"}},
+	"one in a page":        {false, func(t *testing.T, dir string) error { return flipPages(t, dbOf(dir)) }, []string{"snap/db cannot be read", "page"}},
+	"no data of etcd":      {true, func(_ *testing.T, dir string) error { return os.RemoveAll(filepath.Join(dir, "etcd", "member")) }, lostData},
+	"no directory of etcd": {false, func(_ *testing.T, dir string) error { return os.RemoveAll(filepath.Join(dir, "etcd")) }, lostData},
+}
+
+var (
+	lostLog  = []string{"etcd/member/wal", "the end of the log is missing"}
+	lostData = []string{"was used before", "has no data: move", "version.json"}
+)
+
 // TestDamagedFiles: a clear error that names the way back, and never a start
 // without what is missing. The files stay as they are.
 func TestDamagedFiles(t *testing.T) {
@@ -46,50 +98,85 @@ func TestDamagedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	harness.StartIn(t, killed).Kill()
-
-	db := func(dir string) string { return filepath.Join(dir, "etcd", "member", "snap", "db") }
-	wal := func(dir string) string {
-		files, err := filepath.Glob(filepath.Join(dir, "etcd", "member", "wal", "*.wal"))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("logs: %v %v", files, err)
-		}
-		return slices.Max(files)
-	}
-	head, data := harness.WALRecord(t, wal(killed))
 	const remedy = "kube-hyper-mini backup restore FILE"
-	for name, c := range map[string]struct {
-		from   string
-		damage func(dir string) error
-		want   []string
-	}{
-		"a truncated log":         {killed, func(dir string) error { return os.Truncate(wal(dir), 20000) }, []string{"etcd/member/wal", "the end of the log is missing"}},
-		"an empty log":            {killed, func(dir string) error { return os.Truncate(wal(dir), 0) }, []string{"etcd/member/wal", "the end of the log is missing"}},
-		"no log":                  {origin.Dir, func(dir string) error { return os.RemoveAll(filepath.Dir(wal(dir))) }, []string{"etcd/member/wal", "the end of the log is missing"}},
-		"a flipped byte in it":    {killed, func(dir string) error { flip(t, wal(dir), int64(data)); return nil }, []string{"etcd/member/wal", "crc mismatch"}},
-		"one in a length in it":   {killed, func(dir string) error { flip(t, wal(dir), int64(head)+5); return nil }, []string{"etcd/member/wal", "the end of the log is missing"}},
-		"a truncated database":    {killed, func(dir string) error { return os.Truncate(db(dir), 20000) }, []string{"snap/db cannot be read"}},
-		"an empty database":       {killed, func(dir string) error { return os.Truncate(db(dir), 0) }, []string{"snap/db cannot be read"}},
-		"a flipped byte in a key": {origin.Dir, func(dir string) error { flip(t, db(dir), valueAt(t, db(dir), "precious")); return nil }, []string{"snap/db is damaged", "seal.json"}},
-		"one in a page":           {killed, func(dir string) error { return flipPages(t, db(dir)) }, []string{"snap/db cannot be read", "page"}},
-		"no data of etcd":         {origin.Dir, func(dir string) error { return os.RemoveAll(filepath.Join(dir, "etcd", "member")) }, []string{"was used before", "has no data: move", "version.json"}},
-		"no directory of etcd":    {killed, func(dir string) error { return os.RemoveAll(filepath.Join(dir, "etcd")) }, []string{"was used before", "has no data: move", "version.json"}},
-	} {
+	for name, damage := range fileDamages {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := filepath.Join(t.TempDir(), "data")
-			if err := os.CopyFS(dir, os.DirFS(c.from)); err != nil {
+			dir, from := filepath.Join(t.TempDir(), "data"), killed
+			if damage.sealed {
+				from = origin.Dir
+			}
+			if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
 				t.Fatal(err)
 			}
-			if err := c.damage(dir); err != nil {
+			if err := damage.do(t, dir); err != nil {
 				t.Fatal(err)
 			}
 			for range 2 { // the first start must not change the result of the second
-				ends(t, harness.Launch(t, dir), append(c.want, dir, remedy)...)
+				ends(t, harness.Launch(t, dir), append(damage.want, dir, remedy)...)
 			}
 		})
 	}
 	for name, from := range map[string]string{"none after a stop": origin.Dir, "none after a kill": killed} {
 		t.Run(name, func(t *testing.T) { undamaged(t, from) })
+	}
+}
+
+// TestDamagedPlanes: a control plane with damaged files does not start and says why; the server and
+// the other control planes go on.
+func TestDamagedPlanes(t *testing.T) {
+	t.Parallel()
+	args := []string{"--config", harness.ConfigFile(t, "planes: {enabled: true, sleepAfter: 1h}\n")}
+	s := harness.Start(t, args...)
+	objects := s.Dynamic().Resource(controlPlanes)
+	names := map[string]string{"": "intact"} // by damage
+	for name := range fileDamages {
+		names[name] = fmt.Sprintf("damaged-%d", len(names))
+	}
+	for _, name := range names {
+		if _, err := objects.Create(t.Context(), newPlane(name, ""), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventuallyPut(t, s, name, "precious")
+	}
+	if code := s.Stop(); code != 0 {
+		t.Fatalf("the server ended with exit code %d", code)
+	}
+	s = harness.StartIn(t, s.Dir, args...)
+	for name, damage := range fileDamages {
+		if !damage.sealed {
+			eventuallyPut(t, s, names[name], "awake")
+		}
+	}
+	s.Kill()
+	for name, damage := range fileDamages {
+		if err := damage.do(t, filepath.Join(s.Dir, "planes", names[name])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s = harness.StartIn(t, s.Dir, args...)
+	objects = s.Dynamic().Resource(controlPlanes)
+	for name, damage := range fileDamages {
+		_, err := planeOf(t, s, names[name]).Get(t.Context(), "precious", metav1.GetOptions{})
+		if !apierrors.IsServiceUnavailable(err) {
+			t.Errorf("%s: a request gets %v", name, err)
+			continue
+		}
+		harness.Contains(t, err.Error(), damage.want...)
+		harness.Eventually(t, "its status says so", func() error {
+			o, err := objects.Get(t.Context(), names[name], metav1.GetOptions{})
+			if err == nil && !strings.Contains(fmt.Sprint(o.Object["status"]), damage.want[0]) {
+				err = fmt.Errorf("it is %v", o.Object["status"])
+			}
+			return err
+		})
+	}
+	eventuallyPut(t, s, names[""], "afterwards")
+	if err := put(t, s, "afterwards"); err != nil {
+		t.Errorf("the server: %v", err)
+	}
+	if code := s.Stop(); code != 0 {
+		t.Errorf("the server ended with exit code %d", code)
 	}
 }
 

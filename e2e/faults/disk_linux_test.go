@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
@@ -165,6 +167,74 @@ func TestFullBackupDisk(t *testing.T) {
 	}
 	for _, entry := range entries {
 		harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "inspect", filepath.Join(dir, entry.Name())), "objects")
+	}
+}
+
+// TestFullDiskOfPlanes: on a full disk control planes refuse writes, or do not start, with the
+// reason. The server goes on, reads are answered, and nothing is lost.
+func TestFullDiskOfPlanes(t *testing.T) {
+	if !mayMount(t) {
+		return
+	}
+	d := newDisk(t, 600)
+	args := []string{"--config", harness.ConfigFile(t, "planes: {enabled: true, sleepAfter: 1h}\n")}
+	s := harness.StartIn(t, filepath.Join(d.path, "data"), args...)
+	objects := s.Dynamic().Resource(controlPlanes)
+	names := []string{"used", "asleep", "new"}
+	for _, name := range names {
+		o := newPlane(name, "")
+		if name == "asleep" {
+			o.Object["spec"] = map[string]any{"sleepAfter": "1s"}
+		}
+		if _, err := objects.Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if name != "new" { // which is not started yet
+			eventuallyPut(t, s, name, "before")
+		}
+	}
+	s.Await("jsonpath={.status.phase}=Asleep", "controlplane/asleep")
+
+	d.leave(30 << 20) // less than the reserve
+	for _, name := range names[:2] {
+		maps := planeOf(t, s, name)
+		harness.Eventually(t, "a write in "+name+" is refused", func() error {
+			o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "refused-"}}
+			_, err := maps.Create(t.Context(), o, metav1.CreateOptions{})
+			if !refused(err) || !strings.Contains(err.Error(), "the disk of "+filepath.Join(s.Dir, "planes", name)) {
+				return fmt.Errorf("a write gets %w", err)
+			}
+			return nil
+		})
+		if _, err := maps.Get(t.Context(), "before", metav1.GetOptions{}); err != nil {
+			t.Errorf("a read in %s gets %v", name, err)
+		}
+	}
+	_, err := planeOf(t, s, "new").List(t.Context(), metav1.ListOptions{})
+	if !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "the disk of ") {
+		t.Errorf("the first start gets %v", err)
+	}
+	if _, err := objects.Create(t.Context(), newPlane("another", ""), metav1.CreateOptions{}); !refused(err) {
+		t.Errorf("the creation of another one gets %v", err)
+	}
+	healthy(t, s, "/livez")
+	d.free()
+	for _, name := range names {
+		eventuallyPut(t, s, name, "between")
+	}
+
+	d.leave(0) // at once: each etcd fails, or refuses writes first
+	endsOrRefuses(t, s)
+	d.free()
+	s = harness.StartIn(t, s.Dir, args...)
+	for _, name := range names {
+		eventuallyPut(t, s, name, "after")
+		if _, err := planeOf(t, s, name).Get(t.Context(), "between", metav1.GetOptions{}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if code := s.Stop(); code != 0 {
+		t.Errorf("the server ended with exit code %d", code)
 	}
 }
 

@@ -59,6 +59,16 @@ func newPlane(name, from string) *unstructured.Unstructured {
 	return o
 }
 
+// eventuallyPut creates a config map in a control plane, as soon as it is made.
+func eventuallyPut(t *testing.T, s *harness.Server, plane, name string) {
+	t.Helper()
+	harness.Eventually(t, "the control plane "+plane+" takes "+name, func() error {
+		o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		_, err := planeOf(t, s, plane).Create(t.Context(), o, metav1.CreateOptions{})
+		return err
+	})
+}
+
 // life is what one client knows of a control plane that nobody else writes to: between two kills
 // it exists or not, and has the config maps token-1, token-2 and so on.
 type life struct {
