@@ -76,18 +76,16 @@ func (s *Store) readRevoked() (map[string]string, error) {
 
 // addRevoked adds lines to the list.
 func (s *Store) addRevoked(keys map[string]string) error {
-	path := filepath.Join(s.dir, revokedKeys)
-	data, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("read the revoked keys: %w", err)
+	revoked, err := s.readRevoked()
+	if err != nil {
+		return err
 	}
-	if len(data) > 0 && data[len(data)-1] != '\n' {
-		data = append(data, '\n')
+	maps.Copy(revoked, keys)
+	var data []byte
+	for _, print := range slices.Sorted(maps.Keys(revoked)) {
+		data = fmt.Appendf(data, "%s %s\n", print, revoked[print])
 	}
-	for _, print := range slices.Sorted(maps.Keys(keys)) {
-		data = fmt.Appendf(data, "%s %s\n", print, strings.Join(strings.Fields(keys[print]), " "))
-	}
-	return datadir.WriteFile(path, data, 0o600)
+	return datadir.WriteFile(filepath.Join(s.dir, revokedKeys), data, 0o600)
 }
 
 // RevokeAdmin refuses the administrator's key, and so every certificate that was

@@ -208,18 +208,22 @@ func (s *Store) advanceAll(j *journal) ([]Change, error) {
 func (s *Store) advance(j *journal, name string) (did string, err error) {
 	switch r := j.Rotations[name]; r.Phase {
 	case preparing:
-		trust := s.trustNextAuthority
-		if name == ServiceAccount {
-			trust = func(string) error { return s.trustNextTokenKey() }
-		}
-		if err := trust(name); err != nil {
-			return "", err
-		}
 		next, err := readKey(s.nextKey(name))
-		if err != nil {
-			return "", err
+		if err == nil && next == nil {
+			next, err = makeKey(s.nextKey(name))
 		}
-		if r.To, err = fingerprint(next.Public()); err != nil {
+		switch {
+		case err != nil:
+			return "", err
+		case name == ServiceAccount:
+			err = s.trustTokenKey(next.Public())
+		default:
+			err = s.trustNextAuthority(name, next)
+		}
+		if err == nil {
+			r.To, err = fingerprint(next.Public())
+		}
+		if err != nil {
 			return "", err
 		}
 		r.Phase, did = prepared, "a new one is trusted"
@@ -235,21 +239,12 @@ func (s *Store) advance(j *journal, name string) (did string, err error) {
 	return did, s.writeJournal(j)
 }
 
-// trustNextAuthority makes the next authority, signs it with the current one, and adds
-// it to the trusted ones.
-func (s *Store) trustNextAuthority(name string) error {
+// trustNextAuthority makes the next authority with its key, signs it with the current one, and
+// adds it to the trusted ones.
+func (s *Store) trustNextAuthority(name string, next crypto.Signer) error {
 	ca, err := s.loadAuthority(name)
 	if err != nil {
 		return err
-	}
-	next, err := readKey(s.nextKey(name))
-	if err != nil {
-		return err
-	}
-	if next == nil {
-		if next, err = makeKey(s.nextKey(name)); err != nil {
-			return err
-		}
 	}
 	if belongsTo(next, ca.trusted) != nil {
 		return nil

@@ -79,22 +79,13 @@ func (s *Store) ensureTokenKey(create bool) error {
 	return err
 }
 
-// trustNextTokenKey makes the key of a rotation, which then verifies tokens.
-func (s *Store) trustNextTokenKey() error {
+// trustTokenKey has the key of a rotation verify tokens.
+func (s *Store) trustTokenKey(next crypto.PublicKey) error {
 	keys, err := s.tokenKeys()
 	if err != nil {
 		return err
 	}
-	next, err := readKey(s.nextKey(ServiceAccount))
-	if err != nil {
-		return err
-	}
-	if next == nil {
-		if next, err = makeKey(s.nextKey(ServiceAccount)); err != nil {
-			return err
-		}
-	}
-	return writePublicKeys(s.verifyKeys(), addPublicKey(keys.Verify, next.Public()))
+	return writePublicKeys(s.verifyKeys(), addPublicKey(keys.Verify, next))
 }
 
 // distrustTokenKey drops the key with the fingerprint.
@@ -103,17 +94,9 @@ func (s *Store) distrustTokenKey(old string) error {
 	if err != nil {
 		return err
 	}
-	var kept []crypto.PublicKey
-	for _, key := range keys.Verify {
-		print, err := fingerprint(key)
-		if err != nil {
-			return err
-		}
-		if print != old && !publicEqual(key, keys.Signer.Public()) {
-			kept = append(kept, key)
-		}
-	}
-	return writePublicKeys(s.verifyKeys(), kept)
+	return writePublicKeys(s.verifyKeys(), slices.DeleteFunc(keys.Verify, func(key crypto.PublicKey) bool {
+		return hasFingerprint(key, old) || publicEqual(key, keys.Signer.Public())
+	}))
 }
 
 // useNextKey puts the key of a rotation into place.
