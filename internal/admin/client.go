@@ -95,25 +95,29 @@ func unexpected(host string, response *http.Response, body []byte) error {
 	return fmt.Errorf("the server at %s answers %s: %s", host, response.Status, text)
 }
 
-// postJSON sends a POST request to the server of the kubeconfig and decodes the response
-// into result.
-func postJSON(ctx context.Context, kubeconfig []byte, path string, result any) error {
+// post sends a POST request to the server of the kubeconfig, and has read read the response.
+// host is the URL of the server.
+func post(ctx context.Context, kubeconfig []byte, path string, read func(host string, body io.Reader) error) error {
 	response, host, err := send(ctx, kubeconfig, http.MethodPost, path, 0)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }() // the error does not matter
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return fmt.Errorf("read the response of %s: %w", host, err)
-	}
 	if response.StatusCode != http.StatusOK {
-		return unexpected(host, response, body)
+		body, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
+		return errors.Join(unexpected(host, response, body), err)
 	}
-	if err := json.Unmarshal(body, result); err != nil {
-		return fmt.Errorf("read the response of %s: %w", host, err)
-	}
-	return nil
+	return read(host, response.Body)
+}
+
+// postJSON is post that decodes the response into result.
+func postJSON(ctx context.Context, kubeconfig []byte, path string, result any) error {
+	return post(ctx, kubeconfig, path, func(host string, body io.Reader) error {
+		if err := json.NewDecoder(body).Decode(result); err != nil {
+			return fmt.Errorf("read the response of %s: %w", host, err)
+		}
+		return nil
+	})
 }
 
 // QueryStatus returns the status of the server of the kubeconfig.

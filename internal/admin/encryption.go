@@ -122,30 +122,19 @@ func (k *KeyRotator) Resume(ctx context.Context) {
 // RotateKey rotates the key of the server of the kubeconfig and calls report with
 // its progress.
 func RotateKey(ctx context.Context, kubeconfig []byte, report func(encryption.Progress) error) error {
-	response, host, err := send(ctx, kubeconfig, http.MethodPost, rotatePath, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }() // the error does not matter
-	if response.StatusCode != http.StatusOK {
-		body, err := io.ReadAll(io.LimitReader(response.Body, 64<<10))
-		return errors.Join(unexpected(host, response, body), err)
-	}
-	lines := json.NewDecoder(response.Body)
-	for {
-		line := rotateLine{}
-		if err := lines.Decode(&line); err != nil {
-			return fmt.Errorf("the response of the server at %s ended early (%w): the rotation continues at its next start, "+
-				"or with the next `kube-hyper-mini encryption rotate`", host, err)
+	return post(ctx, kubeconfig, rotatePath, func(host string, body io.Reader) error {
+		for lines := json.NewDecoder(body); ; {
+			line := rotateLine{}
+			if err := lines.Decode(&line); err != nil {
+				return fmt.Errorf("the response of the server at %s ended early (%w): the rotation continues at its next "+
+					"start, or with the next `kube-hyper-mini encryption rotate`", host, err)
+			}
+			if line.Error != "" {
+				return fmt.Errorf("the server at %s: %s", host, line.Error)
+			}
+			if err := report(line.Progress); err != nil || line.Phase == encryption.PhaseDone {
+				return err
+			}
 		}
-		if line.Error != "" {
-			return fmt.Errorf("the server at %s: %s", host, line.Error)
-		}
-		if err := report(line.Progress); err != nil {
-			return err
-		}
-		if line.Phase == encryption.PhaseDone {
-			return nil
-		}
-	}
+	})
 }
