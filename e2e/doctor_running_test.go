@@ -102,7 +102,7 @@ func TestDoctorText(t *testing.T) {
 	harness.Contains(t, harness.Runs(t, harness.ExitOK, "doctor", "--data-dir", s.Dir), "nothing was found", "checked: access, modes", "not checked: database (the server runs")
 	chmod("pki/client-ca.key", 0o604)(t, s.Dir)
 	out := harness.Runs(t, harness.ExitFindings, "doctor", "--data-dir", s.Dir)
-	harness.Contains(t, out, "RISK  modes: ", "0604", "remedy: ", "    chmod 0600 ", "error: one finding")
+	harness.Contains(t, out, "RISK  modes: ", "0604", "remedy: ", "    chmod 0600 ", "error: 1 finding")
 	if yaml := harness.Runs(t, harness.ExitFindings, "doctor", "--data-dir", s.Dir, "-o", "yaml"); !strings.Contains(yaml, "\n- check: modes\n") {
 		t.Errorf("YAML:\n%s", yaml)
 	}

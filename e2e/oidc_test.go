@@ -194,7 +194,7 @@ func loginFindings(t *testing.T, s *harness.Server, p *provider, env []string, k
 		t.Errorf("a token for another server is accepted: %s", out)
 	}
 	s.WaitLog("expected audience")
-	harness.Contains(t, examined(other), "FAILURE  credentials: "+s.RESTConfig().Host, "it refuses the credentials", "the log of the server says why", "one finding")
+	harness.Contains(t, examined(other), "FAILURE  credentials: "+s.RESTConfig().Host, "it refuses the credentials", "the log of the server says why", "1 finding")
 	p.stop()
-	harness.Contains(t, examined(kubeconfig("kube-hyper-mini")), "FAILURE  ", "the command of the kubeconfig that makes the credentials fails", "one finding")
+	harness.Contains(t, examined(kubeconfig("kube-hyper-mini")), "FAILURE  ", "the command of the kubeconfig that makes the credentials fails", "1 finding")
 }

@@ -160,23 +160,14 @@ func saveUnfinished(ctx context.Context, path string, encryption Encryption,
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", nil, fmt.Errorf("save a backup: %w", err)
 	}
-	file, err := os.CreateTemp(dir, unfinished+filepath.Base(path)+"-*") // 0600
+	name, err = datadir.WriteTemporary(dir, unfinished+filepath.Base(path)+"-*", func(file *os.File) (err error) {
+		m, err = Copy(ctx, file, encryption, produce)
+		return err
+	})
 	if err != nil {
-		return "", nil, fmt.Errorf("save a backup: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(file.Name()))
-		}
-	}()
-	m, err = Copy(ctx, file, encryption, produce)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
 		return "", nil, fmt.Errorf("save a backup to %s: %w", path, err)
 	}
-	return file.Name(), m, nil
+	return name, m, nil
 }
 
 const (

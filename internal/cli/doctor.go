@@ -49,17 +49,10 @@ or the configuration is invalid, 4 something was found.`,
 				return err
 			}
 			err = output.write(cmd.OutOrStdout(), report, func(w io.Writer) error { return printReport(w, report) })
-			if err != nil {
-				return err
+			if n := len(report.Findings); err == nil && n > 0 {
+				return &exitError{ExitFindings, errors.New(quantity(n, "finding"))}
 			}
-			switch n := len(report.Findings); n {
-			case 0:
-				return nil
-			case 1:
-				return &exitError{ExitFindings, errors.New("one finding")}
-			default:
-				return &exitError{ExitFindings, fmt.Errorf("%d findings", n)}
-			}
+			return err
 		},
 	}
 	flags.addClient(cmd.Flags(), "check the server and the credentials of this kubeconfig, instead of a data directory")

@@ -36,24 +36,43 @@ func isSynced(path string) bool {
 // WriteFile replaces the file atomically: readers see the old content or the
 // new, and after a crash one of them. The directory is made (0700) when it is
 // missing.
-func WriteFile(path string, data []byte, mode os.FileMode) (err error) {
+func WriteFile(path string, data []byte, mode os.FileMode) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".tmp-*")
+	tmp, err := WriteTemporary(dir, "."+filepath.Base(path)+".tmp-*", func(file *os.File) error {
+		_, err := file.Write(data)
+		if err == nil && runtime.GOOS != "windows" {
+			err = file.Chmod(mode)
+		}
+		return err
+	})
+	if err == nil {
+		if err = Rename(tmp, path); err != nil {
+			err = errors.Join(err, os.Remove(tmp))
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(tmp.Name()))
-		}
-	}()
-	if err := writeAndClose(tmp, data, mode); err != nil {
-		return err
+	return nil
+}
+
+// WriteTemporary makes a new file in dir, with a name as [os.CreateTemp] makes it and mode 0600,
+// has write write its content, and makes that durable. After an error there is no file.
+func WriteTemporary(dir, pattern string, write func(*os.File) error) (name string, err error) {
+	file, err := os.CreateTemp(dir, pattern)
+	if err != nil {
+		return "", err
 	}
-	return Rename(tmp.Name(), path)
+	if err = write(file); err == nil {
+		err = Sync(file)
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(file.Name()))
+	}
+	return file.Name(), nil
 }
 
 // WriteJSON is [WriteFile] for a value that this package's ReadJSON reads, with mode 0600.
@@ -106,17 +125,6 @@ func RenameNew(from, to string) error {
 		return fmt.Errorf("rename %s: %w", from, err)
 	}
 	return SyncDir(filepath.Dir(to))
-}
-
-func writeAndClose(tmp *os.File, data []byte, mode os.FileMode) error {
-	_, err := tmp.Write(data)
-	if err == nil && runtime.GOOS != "windows" {
-		err = tmp.Chmod(mode)
-	}
-	if err == nil {
-		err = Sync(tmp)
-	}
-	return errors.Join(err, tmp.Close())
 }
 
 // Sync makes the content of a file durable, unless DisableSync was called for its directory.

@@ -209,8 +209,7 @@ func (w *Writer) reportFailure(ctx context.Context, err error) {
 	if ctx.Err() != nil || w.countFailure(err) {
 		return
 	}
-	w.config.Log.Warn("the journal lags behind", "destination", w.config.Store, "error", err)
-	w.config.Record(corev1.EventTypeWarning, "JournalFailed", "The journal lags behind: %v", err)
+	w.warn("JournalFailed", "the journal lags behind", err)
 }
 
 // countFailure puts a failure into the account and the metrics. It reports whether the

@@ -244,7 +244,7 @@ func (s *session) take(response clientv3.WatchResponse, known string) (string, e
 		return known, fmt.Errorf("watch etcd: %w", err)
 	}
 	if slices.ContainsFunc(response.Events, isEncrypted) {
-		if err := s.journalChangedKeys(); err != nil {
+		if err := s.addChangedFiles(); err != nil { // before the values that need them
 			return known, err
 		}
 	}
@@ -293,17 +293,12 @@ func (s *session) isLast(number int64, events []*clientv3.Event, digest string) 
 	return number == s.last.header.Last && digestOf(events) == digest
 }
 
-// journalChangedKeys adds the keys that encrypt resources when they have changed, so that a
-// segment has them before the values that need them.
-func (s *session) journalChangedKeys() error {
+// addChangedFiles adds the files of the identity that have changed to the segment.
+func (s *session) addChangedFiles() error {
 	files, err := s.files.changed()
 	if err != nil {
 		return err
 	}
-	return s.addFiles(files)
-}
-
-func (s *session) addFiles(files []File) error {
 	for _, file := range files {
 		if err := s.builder.addFile(file); err != nil {
 			return err
@@ -317,11 +312,7 @@ func (s *session) closeSegment() error {
 	if s.builder.empty() {
 		return nil
 	}
-	files, err := s.files.changed()
-	if err != nil {
-		return err
-	}
-	if err := s.addFiles(files); err != nil {
+	if err := s.addChangedFiles(); err != nil {
 		return err
 	}
 	h := &s.builder.header

@@ -103,7 +103,7 @@ func (d *Directory) file(name string) string { return filepath.Join(d.path, file
 
 // Create implements [Store]. The file gets its name when its content is on the
 // disk, by a link, which fails if the name is taken.
-func (d *Directory) Create(ctx context.Context, name string, body io.ReadSeeker, size int64) (err error) {
+func (d *Directory) Create(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
 	path := d.file(name)
 	if err := d.makeParent(name); err != nil {
 		return notStored(d.path, err)
@@ -111,30 +111,26 @@ func (d *Directory) Create(ctx context.Context, name string, body io.ReadSeeker,
 	if _, err := os.Lstat(path); err == nil {
 		return ErrExists
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), partial) // 0600
+	file, err := datadir.WriteTemporary(filepath.Dir(path), partial, func(file *os.File) error {
+		written, err := io.Copy(file, backup.WithContext(ctx, body))
+		if err == nil && written != size {
+			err = fmt.Errorf("%d bytes of %d were written", written, size)
+		}
+		return err
+	})
 	if err != nil {
-		return notStored(d.path, err)
-	}
-	written, err := io.Copy(file, backup.WithContext(ctx, body))
-	if err == nil && written != size {
-		err = fmt.Errorf("%d bytes of %d were written", written, size)
-	}
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = datadir.RenameNew(file.Name(), path)
-	}
-	if errors.Is(err, fs.ErrExist) {
-		err = ErrExists
-	}
-	if removal := os.Remove(file.Name()); removal != nil && !errors.Is(removal, fs.ErrNotExist) {
-		err = errors.Join(err, removal)
-	}
-	if err != nil && !errors.Is(err, ErrExists) {
 		return notStored(path, err)
 	}
-	return err
+	if err = datadir.RenameNew(file, path); err == nil {
+		return nil
+	}
+	if removal := os.Remove(file); !errors.Is(removal, fs.ErrNotExist) { // it may have its name
+		err = errors.Join(err, removal)
+	}
+	if errors.Is(err, ErrExists) {
+		return err
+	}
+	return notStored(path, err)
 }
 
 // notStored describes an error of the disk.
@@ -177,18 +173,9 @@ func (d *Directory) Open(_ context.Context, name string) (io.ReadCloser, error) 
 func (d *Directory) List(ctx context.Context, prefix, after string) ([]Object, error) {
 	root := d.file(prefix[:strings.LastIndex(prefix, "/")+1])
 	var objects []Object
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // removed since, or never made
-		}
-		if err != nil {
-			return err
-		}
+	err := walk(root, func(path string, entry fs.DirEntry) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
-		}
-		if !entry.Type().IsRegular() || strings.HasPrefix(entry.Name(), partial) {
-			return nil
 		}
 		relative, err := filepath.Rel(d.path, path)
 		if err != nil {
@@ -214,7 +201,22 @@ func (d *Directory) List(ctx context.Context, prefix, after string) ([]Object, e
 	return objects, nil
 }
 
-// Folders implements [Store].
+// walk calls visit with the objects below a directory.
+func walk(root string, visit func(path string, entry fs.DirEntry) error) error {
+	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // removed since, or never made
+			return nil
+		case err != nil:
+			return err
+		case !entry.Type().IsRegular() || strings.HasPrefix(entry.Name(), partial):
+			return nil
+		}
+		return visit(path, entry)
+	})
+}
+
+// Folders implements [Store]. A full disk leaves directories without an object.
 func (d *Directory) Folders(_ context.Context, prefix string) ([]string, error) {
 	entries, err := os.ReadDir(d.file(prefix))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -225,7 +227,11 @@ func (d *Directory) Folders(_ context.Context, prefix string) ([]string, error) 
 		if !entry.IsDir() {
 			continue
 		}
-		used, err := hasFiles(filepath.Join(d.file(prefix), entry.Name()))
+		used := false
+		err := walk(filepath.Join(d.file(prefix), entry.Name()), func(string, fs.DirEntry) error {
+			used = true
+			return fs.SkipAll
+		})
 		if err != nil {
 			return nil, fmt.Errorf("list the journal %s: %w", d.path, err)
 		}
@@ -234,25 +240,6 @@ func (d *Directory) Folders(_ context.Context, prefix string) ([]string, error) 
 		}
 	}
 	return names, nil
-}
-
-// hasFiles reports whether there is an object below the directory. A full disk leaves
-// directories without one.
-func hasFiles(root string) (found bool, err error) {
-	err = filepath.WalkDir(root, func(_ string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if entry.Type().IsRegular() && !strings.HasPrefix(entry.Name(), partial) {
-			found = true
-			return fs.SkipAll
-		}
-		return nil
-	})
-	return found, err
 }
 
 // Remove implements [Store].
