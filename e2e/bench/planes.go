@@ -172,11 +172,12 @@ func (p *planesHost) put(ctx context.Context, i int, spec string) error {
 	})
 }
 
-// untilKnown calls f until the server has seen the object of the control plane.
+// untilKnown calls f until the server has seen the object of the control plane, and runs them.
 func (p *planesHost) untilKnown(ctx context.Context, f func() error) error {
 	for {
 		err := f()
-		if refused := new(statusError); !errors.As(err, &refused) || refused.code != http.StatusNotFound {
+		refused := new(statusError)
+		if !errors.As(err, &refused) || refused.code != http.StatusNotFound && refused.code != http.StatusServiceUnavailable {
 			return err
 		}
 		if err := pause(ctx, 5*time.Millisecond); err != nil {

@@ -114,6 +114,7 @@ func (o *Options) setDefaults() {
 	u := o.upstream
 	u.Admission.GenericAdmission.DefaultOffPlugins = o.profile.offPlugins()
 	kube.WrapWebhookClients(u.Admission.GenericAdmission, limitAnswers)
+	kube.ShareConditions(u.Admission.GenericAdmission)
 	u.Authentication.ServiceAccounts.Issuers = []string{issuer}
 	u.Authentication.Anonymous.Allow = false // see anonymous.go
 	u.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = watchGrace

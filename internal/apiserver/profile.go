@@ -166,7 +166,7 @@ func newGeneric(c *controlplane.Config, delegate genericapiserver.DelegationTarg
 	if err != nil {
 		return nil, fmt.Errorf("create the storage of the native APIs: %w", err)
 	}
-	if err := native.InstallAPIs(providers...); err != nil {
+	if err := native.InstallAPIs(kube.ShareTables(providers)...); err != nil {
 		return nil, fmt.Errorf("install the native APIs: %w", err)
 	}
 	return native, nil

@@ -29,8 +29,14 @@ const (
 // and nothing else bounds their number.
 type promptWatches struct {
 	storage.Interface
-	mu        sync.Mutex
-	requested time.Time // the last request for etcd's revision
+	requests *progressRequests
+}
+
+// progressRequests are those for etcd's revision in one watch stream. etcd answers to all its
+// watches.
+type progressRequests struct {
+	mu   sync.Mutex
+	last time.Time
 }
 
 // Watch implements [storage.Interface].
@@ -48,18 +54,18 @@ func (s *promptWatches) Watch(ctx context.Context, key string, options storage.L
 	return w, nil
 }
 
-// requestProgress makes etcd send its revision to all watches of the store, as bookmarks.
+// requestProgress makes etcd send its revision to all watches of the stream, as bookmarks.
 // Each watch requests it; requests are sent so far apart.
 func (s *promptWatches) requestProgress(ctx context.Context, apart time.Duration) {
 	if !feature.DefaultFeatureSupportChecker.Supports(storage.RequestWatchProgress) {
 		return // older versions of etcd send it before the events that it includes
 	}
-	s.mu.Lock()
-	due := time.Since(s.requested) >= apart
+	s.requests.mu.Lock()
+	due := time.Since(s.requests.last) >= apart
 	if due {
-		s.requested = time.Now()
+		s.requests.last = time.Now()
 	}
-	s.mu.Unlock()
+	s.requests.mu.Unlock()
 	if due {
 		_ = s.RequestWatchProgress(ctx) // the watch has ended, or the next interval repeats it
 	}

@@ -44,7 +44,7 @@ func TestStuckClientsLoseTheirWatch(t *testing.T) {
 				for range test.events {
 					inner.Action(watch.Modified, nil)
 				}
-				w, err := (&promptWatches{Interface: watchedStore{watch: inner}}).Watch(t.Context(), "key", storage.ListOptions{})
+				w, err := (&promptWatches{Interface: watchedStore{watch: inner}, requests: &progressRequests{}}).Watch(t.Context(), "key", storage.ListOptions{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -126,9 +126,9 @@ func TestBookmarksWithoutACache(t *testing.T) {
 	}
 	revision := uint64(put(t, client, "/other/key"))
 	for got := uint64(0); got < revision; { // the watches begin after a moment
-		prompt.mu.Lock()
-		prompt.requested = time.Time{}
-		prompt.mu.Unlock()
+		prompt.requests.mu.Lock()
+		prompt.requests.last = time.Time{}
+		prompt.requests.mu.Unlock()
 		prompt.requestProgress(t.Context(), bookmarkInterval/2)
 		select {
 		case event := <-watches[true].ResultChan():

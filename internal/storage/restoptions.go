@@ -1,6 +1,7 @@
 package storage
 
 import (
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -66,11 +67,17 @@ func (g *getter) GetRESTOptions(resource schema.GroupResource, example runtime.O
 // newStore makes the store of one resource over the shared client.
 func (g *getter) newStore(config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object,
 	resourcePrefix string) (storage.Interface, factory.DestroyFunc, error) {
+	return g.newStoreWatching(g.storage.connection.NewWatcher(), config, newFunc, newListFunc, resourcePrefix)
+}
+
+// newStoreWatching is newStore with the watcher, which the store closes.
+func (g *getter) newStoreWatching(watcher clientv3.Watcher, config *storagebackend.ConfigForResource,
+	newFunc, newListFunc func() runtime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error) {
 	// A copy of the client with its own watcher and latency tracker. It shares the
 	// connection and is not closed.
 	s := g.storage
 	own := *s.connection.Client
-	own.Watcher = s.connection.NewWatcher()
+	own.Watcher = watcher
 	// Reads are linearizable even with one member: a serializable read right after a
 	// watch event may return an older object.
 	own.KV, own.Lease = s.quota.guard(s.connection.gated(&pagedKV{KV: own.KV, page: storePage})), gatedLease{own.Lease,
@@ -78,15 +85,27 @@ func (g *getter) newStore(config *storagebackend.ConfigForResource, newFunc, new
 	return store.New(&own, s.compactor, config, newFunc, newListFunc, resourcePrefix, g.undecodable)
 }
 
-// newPromptStore is newStore for a resource without a watch cache.
+// newPromptStore is newStore for a resource without a watch cache. The built-in ones share a
+// watch stream, which takes 9 goroutines and 50 kB.
 func (g *getter) newPromptStore(config *storagebackend.ConfigForResource, newFunc,
 	newListFunc func() runtime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error) {
-	made, destroy, err := g.newStore(config, newFunc, newListFunc, resourcePrefix)
+	var watcher clientv3.Watcher = sharedWatcher{g.storage.watcher}
+	requests := &g.storage.progress
+	if !g.builtIn {
+		watcher, requests = g.storage.connection.NewWatcher(), &progressRequests{}
+	}
+	made, destroy, err := g.newStoreWatching(watcher, config, newFunc, newListFunc, resourcePrefix)
 	if err != nil {
 		return nil, nil, err
 	}
-	return &promptWatches{Interface: made}, destroy, nil
+	return &promptWatches{made, requests}, destroy, nil
 }
+
+// sharedWatcher is the watcher of several stores, of which none closes it.
+type sharedWatcher struct{ clientv3.Watcher }
+
+// Close implements [clientv3.Watcher].
+func (sharedWatcher) Close() error { return nil }
 
 // undecodable records a damaged object. The decoding of custom resources may call a webhook,
 // whose failure is no damage.

@@ -59,8 +59,10 @@ type Storage struct {
 	compactor  compactor
 	population *Population
 	quota      namespaceQuota
-	caches     watchCaches  // of built-in resources
-	customs    customStores // of custom resources
+	caches     watchCaches      // of built-in resources
+	customs    customStores     // of custom resources
+	watcher    clientv3.Watcher // of built-in resources without a watch cache
+	progress   progressRequests // of its watches
 	damaged    atomic.Pointer[damagedObject]
 	background context.Context // ends with Close
 	cancel     context.CancelFunc
@@ -84,6 +86,7 @@ func New(connection Connection, config Config, log *slog.Logger) *Storage {
 	s := &Storage{
 		connection: connection,
 		config:     config,
+		watcher:    connection.NewWatcher(),
 		compactor:  etcd3.NewCompactor(connection.Client, config.CompactionInterval, clock.RealClock{}, nil),
 		background: ctx,
 		cancel:     cancel,
@@ -106,6 +109,7 @@ func (s *Storage) Close() {
 	s.closed = true
 	s.mu.Unlock()
 	s.cancel()
+	_ = s.watcher.Close() // its error is that of the context, which Close cancels
 	s.compactor.Stop()
 	s.running.Wait()
 }

@@ -3,7 +3,9 @@ package kube
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace/noop"
@@ -25,6 +27,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	openapicommon "k8s.io/kube-openapi/pkg/common"
+	"k8s.io/kube-openapi/pkg/common/restfuladapter"
 	"k8s.io/kube-openapi/pkg/util"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -140,12 +143,25 @@ func (g GenericOptions) applyTracing(c *genericapiserver.Config) error {
 	return nil
 }
 
+var (
+	kubernetesSchemes = []*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme}
+	kubernetesNamer   = sync.OnceValue(func() *openapinamer.DefinitionNamer { return openapinamer.NewDefinitionNamer(kubernetesSchemes...) })
+)
+
 func (g GenericOptions) applyOpenAPI(c *genericapiserver.Config) {
 	definitions := openapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(g.Definitions)
-	namer := openapinamer.NewDefinitionNamer(append([]*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme,
-		aggregatorscheme.Scheme}, g.Schemes...)...)
+	namer := kubernetesNamer()
+	if len(g.Schemes) > 0 {
+		namer = openapinamer.NewDefinitionNamer(append(slices.Clone(kubernetesSchemes), g.Schemes...)...)
+	}
 	c.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
 	c.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
+	// A server keeps no copy of the definitions: builders ask for them, and the one that sets this
+	// function would stay in it.
+	c.OpenAPIV3Config.Definitions = nil
+	c.OpenAPIV3Config.GetOperationIDAndTagsFromRoute = func(route openapicommon.Route) (string, []string, error) {
+		return c.OpenAPIV3Config.GetOperationIDAndTags(route.(*restfuladapter.RouteAdapter).Route)
+	}
 	if len(g.Schemes) > 0 { // types of programs may have no OpenAPIModelName
 		friendly := func(name string) (string, spec.Extensions) {
 			if strings.Contains(name, "/") {

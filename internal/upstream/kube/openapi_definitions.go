@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"k8s.io/apiserver/pkg/util/openapi"
+	"k8s.io/kube-openapi/pkg/builder3/util"
 	"k8s.io/kube-openapi/pkg/common"
 	generatedopenapi "k8s.io/kubernetes/pkg/generated/openapi"
 )
@@ -79,6 +80,12 @@ func OpenAPIDefinitions(all bool) common.GetOpenAPIDefinitions {
 			found = openapi.GetOpenAPIDefinitionsWithoutDisabledFeatures(generatedopenapi.GetOpenAPIDefinitions)(ref)
 			if !all {
 				found = reachable(found)
+			}
+			if strings.HasPrefix(style.String(), "#/components/schemas/") {
+				for name, definition := range found {
+					definition.Schema = *util.WrapRefs(&definition.Schema) // the builder of version 3 does it, and copies what it changes
+					found[name] = definition
+				}
 			}
 			definitions.known[key] = found
 		}

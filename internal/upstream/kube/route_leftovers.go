@@ -3,23 +3,28 @@ package kube
 import (
 	"fmt"
 	"reflect"
+	"sync"
 
+	"github.com/emicklei/go-restful/v3"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 )
 
-// Upstream fact: paths keep what only a message and another router need
+// Upstream fact: paths keep what only a message, another router and documents need
 //
 // Mirrors: k8s.io/apiserver/pkg/server/mux.PathRecorderMux.trackCallers
 //   k8s.io/apiserver/pkg/server.NewAPIServerHandler
 //   github.com/emicklei/go-restful/v3.CurlyRouter.SelectRoute
 //   github.com/emicklei/go-restful/v3.newPathExpression
+//   github.com/emicklei/go-restful/v3.Parameter
 // Why: the mux keeps the stack of each registration, for the message about a second one, and
 //   each route a regular expression of its path, which the router of Kubernetes does not use.
-// Gain: 2.4 MB of live heap of each server, of 15 MB of a further one in a process (bench,
+//   Each route has its own description of parameters that nearly all have.
+// Gain: 3.1 MB of live heap of each server, of 12 MB of a further one in a process (bench,
 //   library; trial).
 // Breaks: a start fails (DropRouteLeftovers), or requests panic. Tests: TestTour.
 
-// DropRouteLeftovers drops that of servers which do not serve yet.
+// DropRouteLeftovers drops that of servers which do not serve yet, and has their routes share
+// equal descriptions of parameters.
 func DropRouteLeftovers(servers ...*genericapiserver.GenericAPIServer) error {
 	for _, server := range servers {
 		stacks, err := fieldOf(reflect.ValueOf(server.Handler.NonGoRestfulMux), "pathStacks")
@@ -28,20 +33,31 @@ func DropRouteLeftovers(servers ...*genericapiserver.GenericAPIServer) error {
 		}
 		stacks.Clear()
 		for _, service := range server.Handler.GoRestfulContainer.RegisteredWebServices() {
+			if err := dropExpression(service); err != nil {
+				return err
+			}
 			for _, route := range service.Routes() {
-				expression, err := fieldOf(reflect.ValueOf(&route), "pathExpr")
-				if err != nil {
+				if err := dropExpression(&route); err != nil {
 					return err
 				}
-				matcher, err := fieldOf(expression, "Matcher")
-				if err != nil {
-					return err
-				}
-				matcher.SetZero()
+				shareParameters(route.ParameterDocs)
 			}
 		}
 	}
 	return nil
+}
+
+// dropExpression drops the regular expression of a service or of a route.
+func dropExpression(owner any) error {
+	expression, err := fieldOf(reflect.ValueOf(owner), "pathExpr")
+	if err != nil || expression.IsNil() {
+		return err
+	}
+	matcher, err := fieldOf(expression, "Matcher")
+	if err == nil {
+		matcher.SetZero()
+	}
+	return err
 }
 
 // fieldOf returns a field, exported or not, of the struct that the pointer points to.
@@ -52,4 +68,25 @@ func fieldOf(pointer reflect.Value, name string) (reflect.Value, error) {
 			"versions in its go.mod", name, pointer.Type())
 	}
 	return reflect.NewAt(field.Type(), field.Addr().UnsafePointer()).Elem(), nil
+}
+
+// parameters are the documented parameters of the routes of all servers.
+var parameters sync.Map // the data, of parameters with these fields only -> *restful.Parameter
+
+// shareParameters replaces parameters by equal ones of the process.
+func shareParameters(documented []*restful.Parameter) {
+	for i, parameter := range documented {
+		data := parameter.Data()
+		key := struct {
+			name, description, dataType, format string
+			kind                                int
+			required, multiple                  bool
+		}{data.Name, data.Description, data.DataType, data.CollectionFormat, data.Kind, data.Required, data.AllowMultiple}
+		data.Name, data.Description, data.DataType, data.CollectionFormat, data.Kind = "", "", "", "", 0
+		data.Required, data.AllowMultiple = false, false
+		if reflect.ValueOf(data).IsZero() {
+			shared, _ := parameters.LoadOrStore(key, parameter)
+			documented[i] = shared.(*restful.Parameter)
+		}
+	}
 }
