@@ -185,8 +185,9 @@ func TestDeploymentOnExternalEtcd(t *testing.T) {
 	}
 	for _, s := range []*harness.Server{first, second} {
 		for line := range strings.Lines(harness.Errors(s.Log())) {
-			// Two that meet at the lease are no fault.
-			if !strings.Contains(line, "lease lock") {
+			// Two that meet at the lease are no fault, nor that one deletes its identity's lease at its
+			// stop: both have the name of this machine.
+			if !strings.Contains(line, "lease lock") && !strings.Contains(line, "Failed to update lease") {
 				t.Errorf("a replica complains: %s", line)
 			}
 		}
