@@ -138,6 +138,7 @@ export function useDebounced(value: string, apply: (value: string) => void): [st
   useEffect(() => () => clearTimeout(timer.current), []); // the next page has another address
   useEffect(() => {
     if (value === applied.current) return; // what was typed meanwhile is newer
+    clearTimeout(timer.current); // a link was followed before typing paused
     applied.current = value;
     setText(value);
   }, [value]);
