@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -80,16 +81,9 @@ invalid, 3 no server was found.`,
 
 // check returns an error for an invalid command line.
 func (f *createFlags) check(args []string) error {
-	if err := f.clientFlags.check(); err != nil {
-		return err
-	}
-	if err := checkCredentials(f.server, f.expires); err != nil {
-		return err
-	}
-	if err := f.checkRights(); err != nil {
-		return err
-	}
-	if err := checkReplace(f.output, f.force); err != nil {
+	err := cmp.Or(f.clientFlags.check(), checkCredentials(f.server, f.expires), f.checkRights(),
+		checkReplace(f.output, f.force))
+	if err != nil {
 		return err
 	}
 	if f.serviceAccount == "" {
@@ -101,14 +95,9 @@ func (f *createFlags) check(args []string) error {
 	if f.inClusterDir != "" && f.output != "" {
 		return errors.New("--in-cluster-env and --output cannot be combined")
 	}
-	return checkServiceAccount(f.serviceAccount)
-}
-
-// checkServiceAccount checks the value of --service-account.
-func checkServiceAccount(account string) error {
-	namespace, name, found := strings.Cut(account, "/")
+	namespace, name, found := strings.Cut(f.serviceAccount, "/")
 	if !found || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return fmt.Errorf("--service-account %q is not namespace/name", account)
+		return fmt.Errorf("--service-account %q is not namespace/name", f.serviceAccount)
 	}
 	return nil
 }

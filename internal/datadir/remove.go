@@ -27,28 +27,33 @@ type Removal struct {
 // PlanRemoval returns what [Remove] would do and changes nothing. It refuses the
 // directories that Remove refuses.
 func PlanRemoval(path string, withBackups bool) (*Removal, error) {
-	if err := Removable(path); err != nil {
+	d, plan, err := beginRemoval(path, withBackups)
+	if err != nil {
 		return nil, err
+	}
+	return plan, d.Close()
+}
+
+// beginRemoval locks the directory and plans its removal.
+func beginRemoval(path string, withBackups bool) (*Dir, *Removal, error) {
+	if err := Removable(path); err != nil {
+		return nil, nil, err
 	}
 	lock, err := lockDir(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	plan, err := planRemoval(path, withBackups)
-	return plan, errors.Join(err, lock.Close())
-}
-
-func planRemoval(path string, withBackups bool) (*Removal, error) {
+	d := &Dir{path: path, lock: lock}
 	found, err := survey(path)
 	if err != nil {
-		return nil, fmt.Errorf("read the data directory: %w", err)
+		return nil, nil, errors.Join(fmt.Errorf("read the data directory: %w", err), d.Close())
 	}
 	plan := &Removal{Removed: found.layout, Backups: found.backups, Others: found.others}
 	if withBackups {
 		plan.Removed, plan.Backups = append(plan.Removed, plan.Backups...), nil
 		slices.Sort(plan.Removed)
 	}
-	return plan, nil
+	return d, plan, nil
 }
 
 // Remove deletes the files of the layout from a data directory, and the directory if it
@@ -58,20 +63,12 @@ func planRemoval(path string, withBackups bool) (*Removal, error) {
 // if this user may not remove it, for example below a service's state directory or at
 // the mount point of a volume.
 func Remove(path string, withBackups bool) (*Removal, error) {
-	if err := Removable(path); err != nil {
-		return nil, err
-	}
-	lock, err := lockDir(path)
+	d, plan, err := beginRemoval(path, withBackups)
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{path: path, lock: lock}
-	plan, err := planRemoval(path, withBackups)
-	if err == nil {
-		err = removeAll(path, plan.Removed)
-	}
 	// The lock is held to the end: a server that starts meanwhile must not lose its files.
-	if err == nil {
+	if err = removeAll(path, plan.Removed); err == nil {
 		err = d.closeAndRemove("lock")
 	} else {
 		err = errors.Join(err, d.Close())
