@@ -78,7 +78,7 @@ func (p *Plan) create(ctx context.Context, item *Item) error {
 		return err
 	}
 	item.NewUID = created.GetUID()
-	p.setUID(item.UID, item.NewUID)
+	p.uids.Store(item.UID, item.NewUID)
 	item.becomes(Incomplete, "interrupted before its status and field managers were restored")
 	return p.complete(ctx, item, created, former, status)
 }

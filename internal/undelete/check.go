@@ -84,20 +84,16 @@ func (p *Plan) mayCreate(ctx context.Context, item *Item, unchecked string) erro
 
 // allowed asks the server for a right, once for all objects of a type in a namespace.
 func (p *Plan) allowed(ctx context.Context, attributes authorizationv1.ResourceAttributes) (bool, error) {
-	p.mu.Lock()
-	answer, known := p.rights[attributes]
-	p.mu.Unlock()
-	if known {
-		return answer, nil
+	if answer, known := p.rights.Load(attributes); known {
+		return answer.(bool), nil
 	}
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &attributes}}
+	review := &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &attributes}}
 	review, err := p.client.authorization.SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
 		return false, err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.rights[attributes] = review.Status.Allowed
+	p.rights.Store(attributes, review.Status.Allowed)
 	return review.Status.Allowed, nil
 }
 
@@ -159,7 +155,7 @@ func (p *Plan) compare(ctx context.Context, item *Item, former, wanted *unstruct
 	}
 	if item.comesBack() {
 		item.NewUID = live.GetUID()
-		p.setUID(item.UID, live.GetUID())
+		p.uids.Store(item.UID, live.GetUID())
 	}
 	return nil
 }
@@ -208,14 +204,12 @@ func (i *Item) mayOwn(item *Item) bool { return i.Namespace == "" || i.Namespace
 // owner returns the present UID of an owner outside of the plan; empty if it does not
 // exist. An object that was created again with the owner's name counts as the owner.
 func (p *Plan) owner(ctx context.Context, reference metav1.OwnerReference, namespace string) (types.UID, error) {
-	p.mu.Lock()
-	uid, known := p.uids[reference.UID]
-	p.mu.Unlock()
-	if known {
-		return uid, nil
+	if uid, known := p.uids.Load(reference.UID); known {
+		return uid.(types.UID), nil
 	}
 	gvk := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind)
 	mapping, err := p.client.Mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	var uid types.UID
 	if err == nil {
 		var live metav1.Object
 		live, err = p.client.at(mapping, namespace).Get(ctx, reference.Name, metav1.GetOptions{})
@@ -226,28 +220,20 @@ func (p *Plan) owner(ctx context.Context, reference metav1.OwnerReference, names
 	if err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
 		return "", err
 	}
-	p.setUID(reference.UID, uid)
+	p.uids.Store(reference.UID, uid)
 	return uid, nil
-}
-
-func (p *Plan) setUID(old, present types.UID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.uids[old] = present
 }
 
 // references returns the owner references of an object with the present UIDs,
 // without owners that do not exist or are in another namespace.
 func (p *Plan) references(item *Item) []metav1.OwnerReference {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	var references []metav1.OwnerReference
 	for _, reference := range item.owners {
 		if owner := p.byUID[reference.UID]; owner != nil && !owner.mayOwn(item) {
 			continue
 		}
-		if uid := p.uids[reference.UID]; uid != "" {
-			reference.UID = uid
+		if uid, known := p.uids.Load(reference.UID); known && uid != types.UID("") {
+			reference.UID = uid.(types.UID)
 			references = append(references, reference)
 		}
 	}

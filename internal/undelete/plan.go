@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -52,10 +51,9 @@ type Plan struct {
 	byUID      map[types.UID]*Item // in the journal
 	namespaces map[string]*Item    // of the plan, by name
 
-	mu sync.Mutex
-	// uids of owners that exist, by those in the journal; empty for owners that do not.
-	uids   map[types.UID]types.UID
-	rights map[authorizationv1.ResourceAttributes]bool
+	// uids has those of owners that exist, by those in the journal; empty for owners that do
+	// not. rights has what the user may do, by [authorizationv1.ResourceAttributes].
+	uids, rights sync.Map
 }
 
 // NewPlan collects the objects and asks the server whether it would take them. It
@@ -88,7 +86,6 @@ func NewPlan(ctx context.Context, client *Client, from *history.Journal, request
 		Revision: moment.Revision, Time: moment.Time, Continues: continues,
 		client: client, objects: objects, mark: mark, orphan: request.Orphan,
 		newTypes: map[schema.GroupKind]*definition{}, byUID: map[types.UID]*Item{}, namespaces: map[string]*Item{},
-		uids: map[types.UID]types.UID{}, rights: map[authorizationv1.ResourceAttributes]bool{},
 	}
 	if err := p.collect(ctx, request.Object); err != nil {
 		return nil, errors.Join(err, p.Close())

@@ -87,7 +87,8 @@ func TestChoose(t *testing.T) {
 func TestOwnersAcrossNamespaces(t *testing.T) {
 	t.Parallel()
 	owner := object("Widget", "ns", "owner")
-	p := &Plan{byUID: map[types.UID]*Item{"owner": owner}, uids: map[types.UID]types.UID{"owner": "new"}}
+	p := &Plan{byUID: map[types.UID]*Item{"owner": owner}}
+	p.uids.Store(types.UID("owner"), types.UID("new"))
 	for namespace, want := range map[string]bool{"ns": true, "other": false} {
 		item := object("Widget", namespace, "item", "owner")
 		found, err := p.checkOwners(t.Context(), item)
