@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 )
@@ -14,7 +15,7 @@ import (
 func newStatus() *cobra.Command {
 	flags := &clientFlags{}
 	var output format
-	var wait time.Duration
+	var limit time.Duration
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Print whether the server is ready, since when, and the state of its components",
@@ -35,7 +36,7 @@ Exit codes: 0 ready, 3 not ready or not running.`,
 			if err := flags.check(); err != nil {
 				return usageError(err)
 			}
-			status, err := awaitStatus(cmd, flags, wait)
+			status, err := awaitStatus(cmd, flags, limit)
 			if err != nil {
 				return reportStopped(cmd, err, output)
 			}
@@ -50,42 +51,26 @@ Exit codes: 0 ready, 3 not ready or not running.`,
 	}
 	flags.addAdmin(cmd.Flags())
 	output.add(cmd)
-	addDuration(cmd.Flags(), &wait, "wait", "wait at most this time for the server to become ready")
+	addDuration(cmd.Flags(), &limit, "wait", "wait at most this time for the server to become ready")
 	return cmd
 }
 
 // awaitStatus queries the status until the server is ready or the time is over.
-func awaitStatus(cmd *cobra.Command, flags *clientFlags, wait time.Duration) (*admin.Status, error) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), wait)
-	defer cancel()
-	ticker := time.NewTicker(100 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		data, err := flags.read(cmd)
-		if err == nil {
-			var status *admin.Status
-			if status, err = admin.QueryStatus(cmd.Context(), data); err == nil && (status.Ready || wait == 0) {
-				return status, nil
-			} else if err == nil && ctx.Err() != nil {
-				return status, nil
+func awaitStatus(cmd *cobra.Command, flags *clientFlags, limit time.Duration) (status *admin.Status, err error) {
+	var exit *exitError
+	_ = wait.PollUntilContextTimeout(cmd.Context(), 100*time.Millisecond, limit, true,
+		func(context.Context) (bool, error) {
+			var data []byte
+			if data, err = flags.read(cmd); err == nil {
+				status, err = admin.QueryStatus(cmd.Context(), data)
 			}
-		}
-		var exit *exitError
-		if errors.As(err, &exit) && exit.code == ExitUsage {
-			return nil, err // waiting does not correct the configuration
-		}
-		select {
-		case <-ctx.Done():
-			if err == nil {
-				err = errors.New("the server is not ready")
-			}
-			if exit != nil {
-				return nil, err
-			}
-			return nil, flags.unanswered(err)
-		case <-ticker.C:
-		}
+			// Waiting does not correct the configuration.
+			return err == nil && status.Ready || errors.As(err, &exit) && exit.code == ExitUsage, nil
+		})
+	if err != nil && !errors.As(err, &exit) {
+		err = flags.unanswered(err)
 	}
+	return status, err
 }
 
 // reportStopped prints the status of a server that does not answer, for programs
