@@ -260,8 +260,15 @@ func (c *controller) remove(ctx context.Context, o *object) error {
 	if !slices.Contains(o.Finalizers, finalizer) {
 		return nil
 	}
+	current, err := c.client.Get(ctx, o.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && current.GetUID() != o.UID {
+		return nil // it was removed, and the cache does not know yet; another one may have its name
+	}
+	if err != nil {
+		return err
+	}
 	p := c.know(o)
-	err := p.remove(ctx, func() error {
+	err = p.remove(ctx, func() error {
 		if o.Spec.Deletion != deletionArchive {
 			return nil
 		}
@@ -273,13 +280,6 @@ func (c *controller) remove(ctx context.Context, o *object) error {
 	c.mu.Lock()
 	delete(c.planes, o.Name)
 	c.mu.Unlock()
-	current, err := c.client.Get(ctx, o.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
 	current.SetFinalizers(slices.DeleteFunc(current.GetFinalizers(), func(f string) bool { return f == finalizer }))
 	_, err = c.client.Update(ctx, current, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {

@@ -95,6 +95,23 @@ func TestArchiveUnused(t *testing.T) {
 	hasMaps(t, h.create(t, "again", map[string]any{"from": map[string]any{"backup": "copy"}}), true, false)
 }
 
+// TestStaleRemoval: the removal of a ControlPlane that has gone spares the next one of its name.
+func TestStaleRemoval(t *testing.T) {
+	h := newHost(t)
+	client := h.create(t, "acme", nil)
+	addMap(t, client, "one")
+	stale := h.await(t, "acme", func(o *object) bool { return o.Status.Made })
+	stale.UID, stale.DeletionTimestamp = "former", &metav1.Time{Time: time.Now()}
+	c := &controller{Manager: h.Manager, client: h.objects}
+	if err := c.remove(t.Context(), stale); err != nil {
+		t.Fatal(err)
+	}
+	hasMaps(t, client, true, false)
+	if o, err := h.objects.Get(t.Context(), "acme", metav1.GetOptions{}); err != nil || len(o.GetFinalizers()) == 0 {
+		t.Errorf("the next one has no finalizer: %v", err)
+	}
+}
+
 // TestInterruptedCopy: a copy whose first start was killed before it had all keys starts.
 func TestInterruptedCopy(t *testing.T) {
 	h := newHost(t)
