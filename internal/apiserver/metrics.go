@@ -3,6 +3,8 @@ package apiserver
 import (
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -11,6 +13,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/crds"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
 )
 
 // installMetrics serves /metrics with the metrics of upstream's registry, of
@@ -39,6 +42,14 @@ func (b *builder) installMetrics(server *genericapiserver.GenericAPIServer, exte
 	return nil
 }
 
+// isOfEncryptionKey reports whether a metric is that of one key that a server has made, and not
+// of all keys of a provider. The process keeps them after the server, a control plane, has stopped.
+func isOfEncryptionKey(metric *dto.Metric) bool {
+	return slices.ContainsFunc(metric.Label, func(l *dto.LabelPair) bool {
+		return l.GetName() == "transformer_prefix" && strings.HasPrefix(l.GetValue(), encryption.KeyPrefix)
+	})
+}
+
 // gather returns the metric families of upstream's registry, merged with those of the
 // remote availability controller, and the families of the default registry that upstream's
 // lacks: both registries collect metrics of the process and of the Go runtime.
@@ -49,6 +60,7 @@ func gather(remote prometheus.Gatherer) ([]*dto.MetricFamily, error) {
 	}
 	seen := map[string]*dto.MetricFamily{}
 	for _, family := range families {
+		family.Metric = slices.DeleteFunc(family.Metric, isOfEncryptionKey)
 		seen[family.GetName()] = family
 	}
 	remotes, err := remote.Gather()

@@ -201,11 +201,14 @@ func newKey() (apiserverv1.Key, error) {
 	return apiserverv1.Key{Name: keyName(secret), Secret: base64.StdEncoding.EncodeToString(secret)}, nil
 }
 
+// KeyPrefix begins the names of the keys that servers make.
+const KeyPrefix = "local-"
+
 // keyName derives a key's name from the key. Each value in etcd begins with the
 // name, so that different keys must have different names.
 func keyName(secret []byte) string {
 	sum := sha256.Sum256(secret)
-	return "local-" + hex.EncodeToString(sum[:4])
+	return KeyPrefix + hex.EncodeToString(sum[:4])
 }
 
 // generate returns what the server writes to file. The first key encrypts, all decrypt.

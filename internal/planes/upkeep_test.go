@@ -1,11 +1,15 @@
 package planes
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
@@ -53,6 +57,52 @@ func TestDescriptorLimit(t *testing.T) {
 	h.Manager.config.Host.Planes.Descriptors = 1 << 20
 	if h.exceedsLimits() {
 		t.Error("a process has less than a million open files")
+	}
+}
+
+// series returns the names of the host's metric series, with their labels.
+func (h *testHost) series(t *testing.T) map[string]bool {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(h.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := client.RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	series := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if end := strings.LastIndexByte(line, ' '); end > 0 && !strings.HasPrefix(line, "#") {
+			series[line[:end]] = true
+		}
+	}
+	return series
+}
+
+// TestSeries: control planes that were awake leave no metric series of their own.
+func TestSeries(t *testing.T) {
+	h := newHost(t)
+	const few, many = 3, 20
+	var before map[string]bool
+	for i := range many {
+		name := fmt.Sprintf("plane-%d", i)
+		addMap(t, h.create(t, name, nil), "one")
+		h.sleepNow(t, name)
+		if i == few {
+			before = h.series(t)
+		}
+	}
+	var further []string
+	for name := range h.series(t) {
+		if !before[name] {
+			further = append(further, name)
+		}
+	}
+	t.Logf("%d series with %d control planes, %d more with %d", len(before), few+1, len(further), many)
+	if len(further) >= many-few-1 { // one for each; others come by chance
+		slices.Sort(further)
+		t.Errorf("there are %d series more:\n%s", len(further), strings.Join(further, "\n"))
 	}
 }
 
