@@ -18,6 +18,7 @@ const (
 	planesClients = 4
 	planesWoken   = 50
 	planesAwake   = 100
+	planesSettle  = 20 * time.Second
 	planeWatches  = 5
 	planesPath    = "/apis/planes.kube-hyper-mini.io/v1alpha1/controlplanes"
 	planesTimeout = 2 * time.Minute
@@ -294,7 +295,7 @@ func (p *planesHost) awake(ctx context.Context) (float64, error) {
 			return 0, err
 		}
 	}
-	if err := p.rest(ctx); err != nil {
+	if err := pause(ctx, planesSettle); err != nil { // so many do not come to rest as one does
 		return 0, err
 	}
 	after, _, _, err := p.now(ctx)

@@ -126,6 +126,9 @@ func (m *Member) Run(ctx context.Context, ready func()) error {
 		m.config.Logger.Warn("the member ticks at the default interval: starts take longer", zap.Error(err))
 		slowTicks = func() {}
 	}
+	if err := etcdfiles.ShrinkLogBuffer(m.etcd.Server); err != nil {
+		m.config.Logger.Warn("the log of etcd keeps its buffer of 1 MB", zap.Error(err))
+	}
 	m.client = v3client.New(m.etcd.Server)
 	m.client.KV = etcdfiles.AfterElection(m.client.KV, m.WaitReady)
 	m.client.Watcher = m.NewWatcher()

@@ -57,39 +57,39 @@ func (l *Loop[K]) Add(key K) { l.queue.Add(key) }
 // Len is the number of queued keys.
 func (l *Loop[K]) Len() int { return l.queue.Len() }
 
-// Run handles keys until ctx ends, and returns when no worker runs. Call it once.
+// Run handles keys until ctx ends, and returns when no worker runs. Call it once. A worker runs
+// for one key: a control plane has many loops, of which few have something to do.
 func (l *Loop[K]) Run(ctx context.Context) {
+	defer context.AfterFunc(ctx, l.queue.ShutDown)()
 	var workers sync.WaitGroup
-	for range l.config.Workers {
+	defer workers.Wait()
+	for free := make(chan struct{}, l.config.Workers); ; {
+		free <- struct{}{}
+		key, shutdown := l.queue.Get()
+		if shutdown {
+			return
+		}
 		workers.Go(func() {
-			for l.next(ctx) {
-			}
+			l.handle(ctx, key)
+			<-free
 		})
 	}
-	<-ctx.Done()
-	l.queue.ShutDown()
-	workers.Wait()
 }
 
 // Stop ends a loop that is not run.
 func (l *Loop[K]) Stop() { l.queue.ShutDown() }
 
-func (l *Loop[K]) next(ctx context.Context) bool {
-	key, shutdown := l.queue.Get()
-	if shutdown {
-		return false
-	}
+func (l *Loop[K]) handle(ctx context.Context, key K) {
 	defer l.queue.Done(key)
 	result := l.config.Handle(ctx, key)
 	if result.retry {
 		l.queue.AddRateLimited(key)
-		return true
+		return
 	}
 	l.queue.Forget(key)
 	if result.after > 0 {
 		l.queue.AddAfter(key, result.after)
 	}
-	return true
 }
 
 // Pause returns after d, or when ctx ends.

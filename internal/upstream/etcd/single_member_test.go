@@ -10,7 +10,7 @@ import (
 )
 
 // TestSlowTicks: the member of this version of etcd has the ticker, before and after its
-// election.
+// election, and the buffer of the log.
 func TestSlowTicks(t *testing.T) {
 	t.Parallel()
 	config := embed.NewConfig()
@@ -23,6 +23,9 @@ func TestSlowTicks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer started.Close()
+	if err := ShrinkLogBuffer(started.Server); err != nil {
+		t.Error(err)
+	}
 	slow, err := SlowTicks(started.Server)
 	if err != nil {
 		t.Fatal(err)
