@@ -31,6 +31,7 @@ func withPlanes(t *testing.T) *harness.Server {
 		t.Fatalf("the control plane broken has started:\n%s", out)
 	}
 	s.Await("jsonpath={.status.phase}=Failed", "controlplane", "broken")
+	s.Await("jsonpath={.status.objects}", "controlplane", "acme") // counted when it went to sleep
 	s.Await("jsonpath={.status.phase}=Asleep", "controlplane", "acme")
 	return s
 }

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"slices"
 	"strings"
@@ -42,6 +44,10 @@ keys of service account tokens.`,
 				return err
 			}
 			list, err := parts.ListCertificates(cfg)
+			if flags.plane != "" && errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("the control plane %s does not exist (kubectl get controlplanes lists them) or has no certificates "+
+					"yet, which its first request makes: %w", flags.plane, err)
+			}
 			if err != nil {
 				return err
 			}

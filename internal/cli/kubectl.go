@@ -70,7 +70,11 @@ func kubectlConnection(args []string, cfg *config.ServerConfiguration) kubectl.C
 		return kubectl.Connection{Missing: err}
 	}
 	address, _ := localAddress(cfg.Kubeconfig.Path) // kubectl reports a kubeconfig that it cannot read
-	return kubectl.Connection{Address: address, Generic: cfg.APIs.Profile == config.ProfileGeneric, Start: startCommand(cfg)}
+	plane := ""
+	if len(args) > 1 && args[0] == "--server" { // of kubectlKubeconfig
+		_, plane, _ = strings.Cut(args[1], "/clusters/")
+	}
+	return kubectl.Connection{Address: address, Generic: cfg.APIs.Profile == config.ProfileGeneric, Start: startCommand(cfg), Plane: plane}
 }
 
 // localAddress returns the URL of the server in its kubeconfig, and how clients on this
@@ -120,7 +124,11 @@ func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, cfg *c
 	if err := checkPlane(plane); err != nil {
 		return nil, nil, err
 	}
-	if kubectl.Kubeconfig(args) != "" {
+	switch other := kubectl.Kubeconfig(args); {
+	case other != "" && plane != "":
+		return nil, nil, usageError(fmt.Errorf("--plane is of the local server, and --kubeconfig names another: leave one out; "+
+			"\"kube-hyper-mini kubeconfig --kubeconfig %s --plane %s\" prints a kubeconfig for the control plane", other, plane))
+	case other != "":
 		return args, nil, nil
 	}
 	if cfg, err = completed(cmd, flags); err != nil {

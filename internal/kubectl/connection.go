@@ -23,6 +23,8 @@ type Connection struct {
 	Generic bool
 	// Start is the command that starts the server of Address.
 	Start string
+	// Plane is the name of a control plane of that server; empty for the server itself.
+	Plane string
 }
 
 // notServed matches errors of kubectl about types of the profile kubernetes.
@@ -36,6 +38,9 @@ func (c Connection) hint(message string) string {
 	refused := "The connection to the server " + strings.TrimPrefix(c.Address.Local, "https://") + " was refused"
 	if c.Start != "" && strings.HasPrefix(message, refused) {
 		return "\nThe server of this machine is stopped. Start it with " + c.Start
+	}
+	if c.Plane != "" && strings.HasSuffix(message, "(NotFound): the server could not find the requested resource") {
+		return "\nThere is perhaps no control plane " + c.Plane + ": kube-hyper-mini kubectl get controlplanes lists them."
 	}
 	if !c.Generic || !notServed.MatchString(message) {
 		return ""

@@ -1,0 +1,113 @@
+package e2e
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
+)
+
+// withPlanes is a server with the control planes of the names, which exist and sleep.
+func withPlanes(t *testing.T, names ...string) *harness.Server {
+	t.Helper()
+	s := harness.Start(t, "--config", filepath.Join(harness.Root(t), "config", "examples", "planes", "config.yaml"))
+	for _, name := range names {
+		s.Kubectl(fmt.Sprintf("{apiVersion: planes.kube-hyper-mini.io/v1alpha1, kind: ControlPlane, metadata: {name: %s}, spec: {sleepAfter: 1s}}", name), "create", "-f", "-")
+		s.Await("jsonpath={.status.phase}=Asleep", "controlplane", name)
+	}
+	return s
+}
+
+// TestKubectlOfAPlane: `kubectl --plane` acts in that control plane, and nowhere else.
+func TestKubectlOfAPlane(t *testing.T) {
+	t.Parallel()
+	s := withPlanes(t, "acme", "beta")
+	kubectl := func(args ...string) []string { return append([]string{"kubectl", "--data-dir", s.Dir}, args...) }
+	get := []string{"get", "configmap", "only-in-acme", "-o", "name"}
+	harness.Runs(t, harness.ExitOK, kubectl("--plane", "acme", "create", "configmap", "only-in-acme")...)
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, kubectl(append([]string{"--plane=acme"}, get...)...)...), "configmap/only-in-acme")
+	harness.Contains(t, harness.Runs(t, harness.ExitFailure, kubectl(append([]string{"--plane", "beta"}, get...)...)...), `configmaps "only-in-acme" not found`)
+	harness.Contains(t, harness.Runs(t, harness.ExitFailure, kubectl(get...)...), `configmaps "only-in-acme" not found`)
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, kubectl("--plane", "acme", "auth", "whoami")...), "host:admin")
+	harness.Contains(t, harness.Runs(t, harness.ExitFailure, kubectl("--plane", "nowhere", "get", "namespaces")...), "no control plane nowhere")
+	harness.Contains(t, harness.Runs(t, harness.ExitUsage, kubectl("--plane", "../acme", "get", "namespaces")...), "not the name of a ControlPlane")
+	harness.Contains(t, harness.Runs(t, harness.ExitUsage, kubectl("--plane", "acme", "get", "namespaces", "--kubeconfig", s.Kubeconfig)...), "leave one out")
+}
+
+// TestCertificatesOfAPlane: `certs --plane` lists and replaces those of one control plane. Who
+// is revoked there is refused, also after a sleep; its other users and those of other control
+// planes are not concerned.
+func TestCertificatesOfAPlane(t *testing.T) {
+	t.Parallel()
+	s := withPlanes(t, "acme", "beta")
+	harness.Contains(t, harness.Runs(t, harness.ExitFailure, "certs", "list", "--data-dir", s.Dir, "--plane", "nowhere"), "nowhere does not exist")
+	clients := map[string]*runningClient{"the administrator on the server": newClient(t, "", planeKubeconfig(t, s, "acme", ""), true)}
+	for _, plane := range []string{"acme", "beta"} {
+		clients["jane of "+plane] = newClient(t, "", createKubeconfig(t, s, "jane", "--plane", plane), true)
+		clients["a service account of "+plane] = newClient(t, "", createKubeconfig(t, s, "--plane", plane, "--service-account", "default/default"), true)
+		clients["the administrator of "+plane] = newClient(t, "", planeKubeconfig(t, s, plane, filepath.Join(s.Dir, "planes", plane, "pki")), true)
+	}
+	refused := map[string]bool{}
+	check := func(what string) {
+		t.Helper()
+		for name, client := range clients {
+			harness.Eventually(t, what+", "+name+" is as expected", func() error {
+				err := client.ask(t.Context())
+				if (err != nil) == refused[name] {
+					return nil
+				}
+				return fmt.Errorf("the error is %v", err)
+			})
+		}
+	}
+	check("at first")
+	before, ofBeta := certs(t, s, "list", "--plane", "acme"), certs(t, s, "list", "--plane", "beta")
+	harness.Contains(t, before, "client-ca", "service-account")
+	harness.Contains(t, certs(t, s, "revoke-admin", "--plane", "acme"), "administrator of acme")
+	refused["the administrator of acme"] = true
+	check("after the revocation")
+	s.Await("jsonpath={.status.phase}=Asleep", "controlplane", "acme")
+	check("after a sleep")
+	harness.Contains(t, certs(t, s, "rotate", "client", "--plane", "acme", "--overlap", "0s"), "no longer trusted")
+	refused["jane of acme"] = true
+	check("after the rotation of the clients' authority")
+	certs(t, s, "rotate", "service-account", "--plane", "acme", "--overlap", "0s")
+	refused["a service account of acme"] = true
+	check("after that of the token key")
+	again := newClient(t, "jane again", createKubeconfig(t, s, "jane", "--plane", "acme"), true)
+	if err := again.ask(t.Context()); err != nil {
+		t.Errorf("a new certificate for jane: %v", err)
+	}
+	if now := certs(t, s, "list", "--plane", "acme"); now == before {
+		t.Errorf("the list is as before:\n%s", now)
+	}
+	if now := certs(t, s, "list", "--plane", "beta"); now != ofBeta {
+		t.Errorf("the certificates of beta were\n%sand are\n%s", ofBeta, now)
+	}
+}
+
+// planeKubeconfig is the administrator's kubeconfig for a control plane, with the certificate of
+// the administrator in the directory, or with that of the server's.
+func planeKubeconfig(t *testing.T, s *harness.Server, plane, dir string) []byte {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(s.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cluster := range config.Clusters {
+		cluster.Server += "/clusters/" + plane
+	}
+	for _, user := range config.AuthInfos {
+		if dir != "" {
+			user.ClientCertificateData, user.ClientKeyData = readFile(t, filepath.Join(dir, "admin.crt")), readFile(t, filepath.Join(dir, "admin.key"))
+		}
+	}
+	data, err := clientcmd.Write(*config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
