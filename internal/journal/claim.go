@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -29,8 +30,9 @@ func (w *Writer) begin(ctx context.Context, reason string) (*session, error) {
 	if _, err := datadir.ReadJSON(filepath.Join(w.config.DataDir, RestoredFile), &from); err != nil {
 		return nil, err
 	}
+	host, _ := os.Hostname() // empty on a machine without a name
 	claim := Claim{
-		Format: Format, ID: uuid.NewString(), Writer: w.id, Host: host(), Version: w.config.Version,
+		Format: Format, ID: uuid.NewString(), Writer: w.id, Host: host, Version: w.config.Version,
 		Created: time.Now().UTC(), First: revision + 1, Reason: reason, Restored: from.Chain,
 	}
 	number, err := w.claim(ctx, &claim, from.Newest)

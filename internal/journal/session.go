@@ -258,7 +258,7 @@ func (s *session) take(response clientv3.WatchResponse, known string) (string, e
 		events := rest[:n]
 		rest = rest[n:]
 		if known != "" {
-			if !s.isLast(number, events, known) {
+			if number != s.last.header.Last || digestOf(events) != known {
 				return known, chainEnd("revision %d is not what was recorded: etcd's data was replaced", s.lastRevision())
 			}
 			known = ""
@@ -287,11 +287,6 @@ func (s *session) stamp(now time.Time) time.Time {
 }
 
 func isEncrypted(event *clientv3.Event) bool { return store.IsEncrypted(event.Kv.Value) }
-
-// isLast reports whether the events are those at the end of the last segment.
-func (s *session) isLast(number int64, events []*clientv3.Event, digest string) bool {
-	return number == s.last.header.Last && digestOf(events) == digest
-}
 
 // addChangedFiles adds the files of the identity that have changed to the segment.
 func (s *session) addChangedFiles() error {

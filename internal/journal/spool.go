@@ -40,15 +40,10 @@ func spoolName(sequence int) string { return segmentsBefore(sequence) + segmentE
 
 func (s *spool) path(sequence int) string { return filepath.Join(s.pendingDir(), spoolName(sequence)) }
 
-// reset forgets the segments. The caller holds mu.
-func (s *spool) reset() {
-	s.first, s.next, s.bytes = 0, 0, 0
-}
-
 // clear removes everything and makes the directories.
 func (s *spool) clear() error {
 	s.mu.Lock()
-	s.reset()
+	s.first, s.next, s.bytes = 0, 0, 0
 	s.mu.Unlock()
 	if err := os.RemoveAll(s.dir); err != nil {
 		return fmt.Errorf("empty the spool of the journal: %w", err)
@@ -67,7 +62,7 @@ func (s *spool) clear() error {
 func (s *spool) load(chain string) (*tail, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reset()
+	s.first, s.next, s.bytes = 0, 0, 0
 	var last *tail
 	for _, dir := range []string{s.shippedDir(), s.pendingDir()} {
 		entries, err := os.ReadDir(dir)

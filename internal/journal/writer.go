@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -339,13 +338,4 @@ func (w *Writer) resume() (*session, error) {
 		s.unverified = true
 	}
 	return s, err
-}
-
-// host returns the name of this machine, or "" if it has none.
-func host() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return ""
-	}
-	return name
 }

@@ -74,7 +74,12 @@ func NewPlan(ctx context.Context, client *Client, from *history.Journal, request
 	if continues {
 		request.Target.Revision = mark.Revision
 	}
-	moment, err := momentOf(ctx, from, request)
+	var moment *history.Moment
+	if request.Target == (journal.Target{}) {
+		moment, err = from.BeforeDeletion(ctx, request.Object)
+	} else {
+		moment, err = from.Moment(ctx, request.Target)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -94,13 +99,6 @@ func NewPlan(ctx context.Context, client *Client, from *history.Journal, request
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
-}
-
-func momentOf(ctx context.Context, from *history.Journal, request Request) (*history.Moment, error) {
-	if request.Target == (journal.Target{}) {
-		return from.BeforeDeletion(ctx, request.Object)
-	}
-	return from.Moment(ctx, request.Target)
 }
 
 // Close removes temporary files.

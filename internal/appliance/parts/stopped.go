@@ -33,7 +33,11 @@ const storeStart = time.Minute
 // withStore starts the store of a data directory that no server uses
 // (datadir.ErrLocked if one does), calls use, and stops the store. It refuses the embedded
 // database of a release that may not read it afterwards: a server makes a backup first.
-func withStore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, use func(context.Context, *datadir.Dir, datastore.Datastore) error) (err error) {
+func withStore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, purpose string,
+	use func(context.Context, *datadir.Dir, datastore.Datastore) error) (err error) {
+	if err := datadir.RequireUsed(cfg.DataDir); err != nil {
+		return fmt.Errorf("nothing to %s: %w", purpose, err) // before a file is written
+	}
 	dir, err := datadir.Open(cfg.DataDir, datadir.CurrentStamp(), cfg.NamedPaths()...)
 	if err != nil {
 		return err
@@ -61,7 +65,7 @@ func SaveBackup(ctx context.Context, cfg *config.ServerConfiguration, log *slog.
 		return fmt.Errorf("nothing to save: %w", err) // before a file is written
 	}
 	if len(cfg.Etcd.External.Endpoints) > 0 {
-		return withStore(ctx, cfg, log, func(ctx context.Context, dir *datadir.Dir, store datastore.Datastore) error {
+		return withStore(ctx, cfg, log, "save", func(ctx context.Context, dir *datadir.Dir, store datastore.Datastore) error {
 			maker := Backups(cfg, dir, *dir.Previous, store, log)
 			return errors.Join(maker.Produce(options)(ctx, w), backup.SweepSpool(dir.Path()))
 		})
@@ -83,10 +87,7 @@ func Defragment(ctx context.Context, cfg *config.ServerConfiguration, log *slog.
 	if len(cfg.Etcd.External.Endpoints) > 0 {
 		return done, admin.ErrExternal
 	}
-	if err := datadir.RequireUsed(cfg.DataDir); err != nil {
-		return done, fmt.Errorf("nothing to defragment: %w", err) // before a file is written
-	}
-	err = withStore(ctx, cfg, log, func(ctx context.Context, _ *datadir.Dir, store datastore.Datastore) error {
+	err = withStore(ctx, cfg, log, "defragment", func(ctx context.Context, _ *datadir.Dir, store datastore.Datastore) error {
 		done, err = store.Maintenance().Defragment(ctx)
 		return err
 	})
@@ -95,10 +96,7 @@ func Defragment(ctx context.Context, cfg *config.ServerConfiguration, log *slog.
 
 // RotateKey rotates the key that encrypts resources and calls report with its progress.
 func RotateKey(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, report func(encryption.Progress) error) error {
-	if err := datadir.RequireUsed(cfg.DataDir); err != nil {
-		return fmt.Errorf("nothing to rotate: %w", err) // before a file is written
-	}
-	return withStore(ctx, cfg, log, func(ctx context.Context, dir *datadir.Dir, store datastore.Datastore) error {
+	return withStore(ctx, cfg, log, "rotate", func(ctx context.Context, dir *datadir.Dir, store datastore.Datastore) error {
 		if err := store.Register(ctx); err != nil {
 			return err
 		}
