@@ -109,16 +109,13 @@ func (f *identityFiles) read(found map[string]fs.FileInfo) (files []File, err er
 	return files, nil
 }
 
-// writerFile is the content of identity.json in the journal's directory.
-type writerFile struct {
-	ID string `json:"id"`
-}
-
 // writerID returns the identity of this server as a writer, which is made at the
 // first call.
 func writerID(dir string) (string, error) {
 	path := filepath.Join(dir, "identity.json")
-	var file writerFile
+	var file struct {
+		ID string `json:"id"`
+	}
 	if found, err := datadir.ReadJSON(path, &file); err != nil || found && file.ID != "" {
 		return file.ID, err
 	}

@@ -2,6 +2,7 @@ package undelete
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -86,11 +87,7 @@ func (i *Item) becomes(action Action, reason string) { i.Action, i.Reason = acti
 
 // comesBack reports whether the object exists or will be created.
 func (i *Item) comesBack() bool {
-	switch i.Action {
-	case Create, Complete, Exists, Created, Incomplete:
-		return true
-	}
-	return false
+	return slices.Contains([]Action{Create, Complete, Exists, Created, Incomplete}, i.Action)
 }
 
 var (

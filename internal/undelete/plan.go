@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -235,10 +236,8 @@ func (p *Plan) each(ctx context.Context, work func(context.Context, *Item) error
 func (p *Plan) Count(actions ...Action) int {
 	n := 0
 	for _, item := range p.Items {
-		for _, action := range actions {
-			if item.Action == action {
-				n++
-			}
+		if slices.Contains(actions, item.Action) {
+			n++
 		}
 	}
 	return n
