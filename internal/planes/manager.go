@@ -53,7 +53,6 @@ type Manager struct {
 	running context.Context   // of the controller; nil before and after it
 	objects dynamic.Interface // of the host, set before running
 	awake   int               // control planes in memory
-	changes int               // of awake, in all
 	freed   chan struct{}     // closed when awake falls, or a request ends
 }
 
@@ -131,7 +130,6 @@ func (m *Manager) takeRoom(ctx context.Context) error {
 		m.mu.Lock()
 		if m.awake < m.config.Host.Planes.MaxAwake && !full {
 			m.awake++
-			m.changes++
 			m.mu.Unlock()
 			return nil
 		}
@@ -166,7 +164,6 @@ func (m *Manager) giveRoom() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.awake--
-	m.changes++
 	m.wakeWaiting()
 }
 

@@ -8,14 +8,9 @@ import (
 	"time"
 )
 
-const (
-	// maxSleep is the longest time that a control plane sleeps. A start renews certificates, of
-	// which a third of the lifetime, four months, is left, and removes expired tokens and events.
-	maxSleep = 30 * 24 * time.Hour
-	// returnAfter is the number of seconds without a start or a stop after which memory that
-	// stopped control planes have left returns to the system.
-	returnAfter = 5
-)
+// maxSleep is the longest time that a control plane sleeps. A start renews certificates, of
+// which a third of the lifetime, four months, is left, and removes expired tokens and events.
+const maxSleep = 30 * 24 * time.Hour
 
 // upkeep puts control planes to sleep that were not used for their time, wakes those that have
 // slept too long, makes the backups of others, and has those deleted whose lifetime is over,
@@ -23,7 +18,6 @@ const (
 func (m *Manager) upkeep(ctx context.Context, remove func(ctx context.Context, name string) error) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
-	quiet, seen, returned := 0, 0, 0
 	for {
 		select {
 		case <-ctx.Done():
@@ -35,14 +29,6 @@ func (m *Manager) upkeep(ctx context.Context, remove func(ctx context.Context, n
 		}
 		if m.exceedsLimits() {
 			m.begin(func(ctx context.Context) { m.sleepLeastRecentlyUsed(ctx) })
-		}
-		quiet++
-		if now := m.countChanges(); now != seen {
-			quiet, seen = 0, now
-		}
-		if quiet == returnAfter && seen != returned {
-			returned = seen
-			debug.FreeOSMemory()
 		}
 	}
 }
@@ -94,13 +80,6 @@ func (p *plane) wakeAsleep(ctx context.Context) {
 	p.set(waking)
 	p.mu.Unlock()
 	p.wake(ctx)
-}
-
-// countChanges counts the starts and stops of control planes.
-func (m *Manager) countChanges() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.changes
 }
 
 // exceedsLimits reports whether the process has more memory or open files than it may have, and
