@@ -16,6 +16,7 @@ func configuration(host *config.ServerConfiguration, name, journal string, spec 
 	cfg.DataDir = Dir(host.DataDir, name)
 	cfg.APIServer.FeatureGates, cfg.Limits = host.APIServer.FeatureGates, host.Limits
 	cfg.APIServer.Authentication.MaxTokenExpiration = host.APIServer.Authentication.MaxTokenExpiration
+	cfg.ControllerManager.Controllers = host.ControllerManager.Controllers
 	// References to Services reach what those of the host reach. The address is not listened on:
 	// a server on loopback only may call others on loopback.
 	cfg.ServiceEndpointPolicy, cfg.Serving.BindAddress = host.ServiceEndpointPolicy, host.Serving.BindAddress

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -168,6 +169,35 @@ func TestSleepAndWake(t *testing.T) {
 	}
 	if _, err := maps.Get(t.Context(), "one", metav1.GetOptions{}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestParkedBeginning: a watch without a resourceVersion that has had no event outlives a sleep, and
+// one that begins with an object gets it.
+func TestParkedBeginning(t *testing.T) {
+	h := newHost(t)
+	maps := h.create(t, "acme", nil).CoreV1().ConfigMaps("default")
+	empty, err := maps.Watch(t.Context(), metav1.ListOptions{LabelSelector: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer empty.Stop()
+	h.sleepNow(t, "acme")
+	if n := h.watches(t, "acme"); n != 1 {
+		t.Errorf("%d watches outlive the sleep", n)
+	}
+	if _, err := maps.Create(t.Context(), configMap("one"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	began, err := maps.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=one"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer began.Stop()
+	for _, opened := range []watch.Interface{empty, began} {
+		if event := <-opened.ResultChan(); event.Type != watch.Added {
+			t.Errorf("it gets %v", event)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package planes
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"net/http"
 	"net/url"
@@ -10,7 +11,10 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/util/responsewriter"
 )
 
 // watcher is the watch of one client. While its control plane is awake, the watch is a request
@@ -65,12 +69,36 @@ func (p *plane) serveWatch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	x.beginEmpty(handler)
 	p.mu.Lock()
 	p.watches[x], x.active = struct{}{}, true
 	p.serving.Add(1)
 	p.mu.Unlock()
 	done()
 	return x.legs(handler)
+}
+
+// beginEmpty gives a watch without a resourceVersion, of what has no objects, that of the empty
+// list. It is the same watch, and the client's position is known before the first event.
+func (x *watcher) beginEmpty(handler http.Handler) {
+	query := x.request.URL.Query()
+	if query.Get("resourceVersion") != "" || query.Has("sendInitialEvents") {
+		return
+	}
+	list := x.continued(x.ctx, "", url.Values{"limit": {"1"}})
+	settings := list.URL.Query()
+	settings.Del("watch")
+	settings.Del("timeoutSeconds")
+	list.URL.RawQuery = settings.Encode()
+	list.RequestURI = list.URL.RequestURI()
+	list.Header.Set("Accept", runtime.ContentTypeJSON)
+	answer := responsewriter.NewInMemoryResponseWriter()
+	handler.ServeHTTP(answer, list)
+	var objects metav1.PartialObjectMetadataList
+	if answer.RespCode() == http.StatusOK && json.Unmarshal(answer.Data(), &objects) == nil &&
+		strings.HasSuffix(objects.Kind, "List") && len(objects.Items) == 0 { // else it is one object, or there are some
+		x.request = x.continued(x.ctx, objects.ResourceVersion, nil)
+	}
 }
 
 // legs serves the legs of a watch, the first one with the handler; nil if it is parked.
