@@ -250,7 +250,7 @@ func (c *ControlPlane) end(ctx context.Context, err error) {
 	}
 	datadir.EnableSync(c.checked.DataDir())
 	c.mu.Lock()
-	c.running.Client, c.running.Objects, c.checked = nil, nil, nil
+	c.running.Client, c.running.Objects, c.running.Compact, c.checked = nil, nil, nil, nil
 	c.mu.Unlock()
 	c.err = err
 	close(c.done)
@@ -327,6 +327,19 @@ func (c *ControlPlane) Objects(ctx context.Context) (int64, error) {
 		return 0, errors.New("count the objects: the control plane does not run, or has no store of its own")
 	}
 	return count(ctx)
+}
+
+// Compact removes the history of the objects up to a revision, unless that is 0, and returns the
+// current one. A server that runs for ten minutes does so itself. It fails unless Start has
+// returned nil.
+func (c *ControlPlane) Compact(ctx context.Context, revision int64) (current int64, err error) {
+	c.mu.Lock()
+	compact := c.running.Compact
+	c.mu.Unlock()
+	if compact == nil {
+		return 0, errors.New("compact the history: the control plane does not run, or has no store of its own")
+	}
+	return compact(ctx, revision)
 }
 
 // URL returns the URL of the API for clients in other processes; empty without a listener.

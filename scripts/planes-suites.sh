@@ -23,6 +23,8 @@ sed 's/name: acme/name: apps/; $a spec: {profile: kubernetes}' config/examples/p
 for plane in acme apps; do
 	"$binary" kubeconfig --data-dir "$work/data" --plane "$plane" >"$work/$plane.kubeconfig"
 done
+# The bootstrap signer signs what kubeadm would publish.
+"$binary" kubectl --kubeconfig "$work/acme.kubeconfig" create configmap cluster-info -n kube-public --from-file=kubeconfig="$work/acme.kubeconfig"
 failed=0
 "$binary" kubectl wait --for=jsonpath='{.status.phase}'=Asleep controlplane/acme controlplane/apps --timeout=5m
 (cd e2e/conformance && go build -o "$root/.bin/conformance/run" . && KHM_BINARY=$binary "$root/.bin/conformance/run" -kubeconfig "$work/acme.kubeconfig" -lists "$list" -only "$focus") || failed=1

@@ -30,6 +30,8 @@ type Running struct {
 	Client *rest.Config
 	// Objects counts the stored objects.
 	Objects func(context.Context) (int64, error)
+	// Compact removes the history of the objects up to a revision, and returns the current one.
+	Compact func(ctx context.Context, revision int64) (current int64, err error)
 }
 
 // DataDir is the path of the data directory.

@@ -168,7 +168,8 @@ func (s *server) start(ctx context.Context) error {
 func (s *server) ready(ctx context.Context) {
 	now := time.Now()
 	s.readySince.Store(&now)
-	s.running = Running{Server: s.url, Kubeconfig: s.config.Kubeconfig.Path, Client: s.api.server.Loopback(), Objects: s.api.storage.CountAll}
+	s.running = Running{Server: s.url, Kubeconfig: s.config.Kubeconfig.Path, Client: s.api.server.Loopback(), Objects: s.api.storage.CountAll,
+		Compact: s.api.storage.Compact}
 	if refusal := s.store.Maintenance().Refusal(); refusal != "" {
 		s.log.Warn("ready for reads and deletions only", "server", s.url, "reason", refusal)
 	} else {

@@ -58,6 +58,12 @@ type plane struct {
 	backupDue     time.Time // while it sleeps; zero for never
 	journal       string    // the name of its journal
 	definitions   string    // a hash of those that were applied
+
+	// Of a former stop: the revision, and the time. It is not guarded: halt alone uses it.
+	mark struct {
+		revision int64
+		at       time.Time
+	}
 }
 
 func newPlane(m *Manager, name string) *plane {
@@ -222,6 +228,7 @@ func (p *plane) halt() {
 	if n, err := server.Objects(context.Background()); err == nil { // else the last number
 		objects = n
 	}
+	p.compact(server)
 	err := server.Stop(context.Background())
 	p.serving.Wait()                     // the watches are parked, or have ended
 	size, _ := datadir.TreeSize(p.dir()) // for people: what could be counted

@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
 )
 
 // maxSleep is the longest time that a control plane sleeps. A start renews certificates, of
@@ -51,6 +53,23 @@ func (m *Manager) keep(ctx context.Context, p *plane, remove func(ctx context.Co
 			m.config.Log.Warn("deleting a control plane at the end of its lifetime failed; it is tried again", "plane", p.name, "error", err)
 		}
 	}
+}
+
+// historyKept is the time for which the history of the objects is kept at least, as upstream does.
+const historyKept = 5 * time.Minute
+
+// compact removes old history before a stop: the server itself does so only if it runs for ten
+// minutes. Watches that are parked continue after a later revision.
+func (p *plane) compact(server *controlplane.ControlPlane) {
+	now := time.Now()
+	if p.mark.revision > 0 && now.Sub(p.mark.at) < historyKept {
+		return
+	}
+	current, err := server.Compact(context.Background(), p.mark.revision)
+	if err != nil { // its data may be other ones than at the mark
+		p.manager.config.Log.Debug("the history of a control plane is not compacted", "plane", p.name, "error", err)
+	}
+	p.mark.revision, p.mark.at = current, now
 }
 
 // hasSleptLong reports whether the control plane sleeps since maxSleep.

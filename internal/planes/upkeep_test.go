@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -103,6 +104,36 @@ func TestSeries(t *testing.T) {
 	if len(further) >= many-few-1 { // one for each; others come by chance
 		slices.Sort(further)
 		t.Errorf("there are %d series more:\n%s", len(further), strings.Join(further, "\n"))
+	}
+}
+
+// TestHistoryEnds: what was replaced before a former sleep, more than five minutes ago, cannot be
+// read after a further one.
+func TestHistoryEnds(t *testing.T) {
+	h := newHost(t)
+	client := h.create(t, "acme", nil)
+	addMap(t, client, "one")
+	maps := client.CoreV1().ConfigMaps("default")
+	list, err := maps.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	then := metav1.ListOptions{ResourceVersion: list.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact}
+	addMap(t, client, "two")
+	p, err := h.plane("acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the history is young
+		h.sleepNow(t, "acme")
+		if _, err := maps.List(t.Context(), then); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.mark.at = time.Now().Add(-historyKept)
+	h.sleepNow(t, "acme")
+	if _, err := maps.List(t.Context(), then); !apierrors.IsResourceExpired(err) {
+		t.Errorf("the old history is there: %v", err)
 	}
 }
 

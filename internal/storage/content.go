@@ -2,10 +2,12 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -43,6 +45,21 @@ func (s *Storage) CountAll(ctx context.Context) (int64, error) {
 		return 0, fmt.Errorf("count all objects: %w", err)
 	}
 	return response.Count, nil
+}
+
+// Compact removes the history of the objects up to a revision, unless that is 0, and returns the
+// current one. The compactor does so only in a server that runs for twice its interval.
+func (s *Storage) Compact(ctx context.Context, revision int64) (current int64, err error) {
+	if revision > 0 {
+		if _, err := s.connection.Client.Compact(ctx, revision); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+			return 0, fmt.Errorf("compact the history: %w", err)
+		}
+	}
+	response, err := s.connection.Client.Get(ctx, path.Join("/", s.config.Prefix), clientv3.WithCountOnly())
+	if err != nil {
+		return 0, fmt.Errorf("read the revision: %w", err)
+	}
+	return response.Header.Revision, nil
 }
 
 // prefix returns the key prefix of the resource below the common prefix.
