@@ -77,10 +77,11 @@ func (s *server) startExtension(ctx context.Context) error {
 		}
 	}
 	for _, controller := range s.extension.Controllers {
-		err := s.supervisor.Start(ctx, lifecycle.Part{Name: "controller " + controller.Name, Run: func(ctx context.Context, ready func()) error {
-			ready()
-			return s.runController(ctx, controller)
-		}})
+		err := s.supervisor.Start(ctx, lifecycle.Part{Name: "controller " + controller.Name,
+			Run: func(ctx context.Context, ready func()) error {
+				ready()
+				return s.runController(ctx, controller)
+			}})
 		if err != nil {
 			return err
 		}

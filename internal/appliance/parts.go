@@ -19,7 +19,8 @@ import (
 // ([RunControllers]). The configuration names an external etcd.
 func RunAPIServer(ctx context.Context, checked *Checked, log *slog.Logger) error {
 	if len(checked.config.Etcd.External.Endpoints) == 0 {
-		return config.NewFieldError("etcd.external.endpoints", "is not set, and `kube-hyper-mini apiserver` has no embedded etcd: set it, or run `kube-hyper-mini server`")
+		return config.NewFieldError("etcd.external.endpoints",
+			"is not set, and `kube-hyper-mini apiserver` has no embedded etcd: set it, or run `kube-hyper-mini server`")
 	}
 	return runServer(ctx, checked, log, "kube-hyper-mini apiserver", nil)
 }
@@ -31,7 +32,8 @@ func RunEtcd(ctx context.Context, checked *Checked, log *slog.Logger) error {
 	listen := cfg.Etcd.Embedded.Listen
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
-		return config.NewFieldError("etcd.embedded.listen", "%q is not an address: write HOST:PORT, for example 127.0.0.1:2379", listen)
+		return config.NewFieldError("etcd.embedded.listen",
+			"%q is not an address: write HOST:PORT, for example 127.0.0.1:2379", listen)
 	}
 	p, err := begin(checked, log)
 	if err != nil {
@@ -80,7 +82,8 @@ func RunEtcd(ctx context.Context, checked *Checked, log *slog.Logger) error {
 func RunControllers(ctx context.Context, checked *Checked, log *slog.Logger) error {
 	cfg := checked.config
 	if cfg.ControllerManager.Server == "" {
-		return config.NewFieldError("controllerManager.server", "is not set, and `kube-hyper-mini controllers` has no API server in its process: set it, for example to https://127.0.0.1:6443, or run `kube-hyper-mini server`")
+		return config.NewFieldError("controllerManager.server", "is not set, and `kube-hyper-mini controllers` has no API "+
+			"server in its process: set it, for example to https://127.0.0.1:6443, or run `kube-hyper-mini server`")
 	}
 	p, err := begin(checked, log)
 	if err != nil {
@@ -94,12 +97,14 @@ func RunControllers(ctx context.Context, checked *Checked, log *slog.Logger) err
 			if err := p.supervisor.Start(ctx, lifecycle.Part{Name: "identity", Run: ident.Run}); err != nil {
 				return err
 			}
-			return p.supervisor.Start(ctx, lifecycle.Part{Name: "controllers", Run: func(ctx context.Context, ready func()) error {
-				return new(controllers.Runner).Run(ctx, controllers.Config{
-					Client: ident.ControllerClient(cfg.ControllerManager.Server), Manager: true, Files: controllers.NewFiles(ident.Certificates()),
-					Elect: true, LockID: p.dir.LockID(), Selection: cfg.ControllerManager.Controllers, Log: log,
-				}, ready)
-			}})
+			return p.supervisor.Start(ctx, lifecycle.Part{Name: "controllers",
+				Run: func(ctx context.Context, ready func()) error {
+					return new(controllers.Runner).Run(ctx, controllers.Config{
+						Client: ident.ControllerClient(cfg.ControllerManager.Server), Manager: true,
+						Files: controllers.NewFiles(ident.Certificates()),
+						Elect: true, LockID: p.dir.LockID(), Selection: cfg.ControllerManager.Controllers, Log: log,
+					}, ready)
+				}})
 		},
 		ready: func(context.Context) { log.Info("ready", "server", cfg.ControllerManager.Server, "took", p.took()) },
 		// Controllers without an API server wait for it: a restart does not help.

@@ -48,7 +48,8 @@ func begin(checked *Checked, log *slog.Logger) (*process, error) {
 
 // announce writes the first lines of the log.
 func (p *process) announce(name string) {
-	p.log.Info(name+" starts", "version", p.stamp.Version, "kubernetes", p.stamp.Kubernetes, "etcd", p.stamp.Etcd, "pid", os.Getpid())
+	p.log.Info(name+" starts", "version", p.stamp.Version, "kubernetes", p.stamp.Kubernetes, "etcd",
+		p.stamp.Etcd, "pid", os.Getpid())
 	p.log.Info("data directory", "path", p.dir.Path(), "new", p.dir.Previous == nil)
 	if note := p.config.Note(); note != "" {
 		p.log.Warn(note)

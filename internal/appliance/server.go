@@ -84,7 +84,8 @@ func (s *server) compose(checked *Checked, listener *apiserver.Listener) (err er
 	data.Record = s.events.Record
 	s.store = datastore.New(data)
 	s.backups = parts.Backups(s.config, s.dir, s.stamp, s.store, s.log)
-	if s.journal, err = parts.JournalWriter(s.config, s.dir, s.stamp, s.store, s.backups, s.controllers.Lead, s.events.Record, s.log); err != nil {
+	if s.journal, err = parts.JournalWriter(s.config, s.dir, s.stamp, s.store, s.backups, s.controllers.Lead,
+		s.events.Record, s.log); err != nil {
 		return err
 	}
 	keys := parts.Identity(s.config, s.dir, s.extension.NewIdentity, s.log)
@@ -96,7 +97,8 @@ func (s *server) compose(checked *Checked, listener *apiserver.Listener) (err er
 		return s.api.server.Encrypt(ctx, resource)
 	}
 	s.api = &apiServers{
-		options: checked.options, config: s.config, listener: listener, identity: s.identity, tokenKeys: tokenKeys, store: s.store,
+		options: checked.options, config: s.config, listener: listener, identity: s.identity,
+		tokenKeys: tokenKeys, store: s.store,
 		notReady: s.notReady, beforeWrites: s.beforeWrites, log: s.log, extensions: s.extension.API,
 	}
 	certificates := &admin.Certificates{Identity: s.identity, Alone: s.store.Alone,
@@ -119,7 +121,8 @@ func (s *server) start(ctx context.Context) error {
 		return err
 	}
 	err := s.readingDatabase(ctx, func() error {
-		return s.supervisor.Start(ctx, lifecycle.Part{Name: "etcd", Run: s.store.Run}, lifecycle.Part{Name: "identity", Run: s.identity.Run})
+		return s.supervisor.Start(ctx, lifecycle.Part{Name: "etcd", Run: s.store.Run},
+			lifecycle.Part{Name: "identity", Run: s.identity.Run})
 	})
 	if err != nil {
 		return err
@@ -168,7 +171,8 @@ func (s *server) start(ctx context.Context) error {
 func (s *server) ready(ctx context.Context) {
 	now := time.Now()
 	s.readySince.Store(&now)
-	s.running = Running{Server: s.url, Kubeconfig: s.config.Kubeconfig.Path, Client: s.api.server.Loopback(), Objects: s.api.storage.CountAll,
+	s.running = Running{Server: s.url, Kubeconfig: s.config.Kubeconfig.Path, Client: s.api.server.Loopback(),
+		Objects: s.api.storage.CountAll,
 		Compact: s.api.storage.Compact}
 	if refusal := s.store.Maintenance().Refusal(); refusal != "" {
 		s.log.Warn("ready for reads and deletions only", "server", s.url, "reason", refusal)
@@ -176,7 +180,8 @@ func (s *server) ready(ctx context.Context) {
 		s.log.Info("ready", "server", s.url, "took", s.took())
 	}
 	if !s.extension.InProcess {
-		if exposure := apiserver.Exposure(s.config.Serving.BindAddress, s.config.APIServer.Authentication.ConfigFile, cmp.Or(s.local, s.url)); exposure != "" {
+		if exposure := apiserver.Exposure(s.config.Serving.BindAddress, s.config.APIServer.Authentication.ConfigFile,
+			cmp.Or(s.local, s.url)); exposure != "" {
 			s.log.Info(exposure)
 		}
 		s.log.Info("try: kubectl --kubeconfig " + logging.ShellWord(s.config.Kubeconfig.Path) + " get namespaces")
@@ -186,7 +191,8 @@ func (s *server) ready(ctx context.Context) {
 	}
 	s.supervisor.Go(ctx, "backups", func(ctx context.Context) { s.backups.KeepSchedule(ctx, s.events.Record) })
 	s.supervisor.Go(ctx, "key rotation", s.rotator.Resume)
-	s.supervisor.Go(ctx, "retired authorities", func(ctx context.Context) { s.identity.DropRetired(ctx, s.api.server.Loopback()) })
+	s.supervisor.Go(ctx, "retired authorities",
+		func(ctx context.Context) { s.identity.DropRetired(ctx, s.api.server.Loopback()) })
 }
 
 // buildOpenAPI builds the documents when the first clients of a ready server, or an early stop,
@@ -227,8 +233,9 @@ func (s *server) runControllers(ctx context.Context, ready func()) error {
 func (s *server) startManifests(ctx context.Context) error {
 	s.api.server.BuildOpenAPI()
 	applier, err := manifests.New(manifests.Config{
-		Dir: s.config.Manifests.Dir, Prune: s.config.Manifests.Prune, WaitForReady: s.config.Manifests.WaitForReady, Required: s.config.Manifests.Required,
-		Client: s.api.server.Loopback(), Log: s.log,
+		Dir: s.config.Manifests.Dir, Prune: s.config.Manifests.Prune, WaitForReady: s.config.Manifests.WaitForReady,
+		Required: s.config.Manifests.Required,
+		Client:   s.api.server.Loopback(), Log: s.log,
 	})
 	if err != nil {
 		return err

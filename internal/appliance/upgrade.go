@@ -19,7 +19,8 @@ func (p *process) backupBeforeUpgrade(ctx context.Context) error {
 	if p.external() || !etcd.Exists(p.dir.Join("etcd")) {
 		return nil
 	}
-	return p.readingDatabase(ctx, func() error { return parts.StoppedBackups(p.config, p.dir, p.stamp, p.log).BeforeUpgrade(ctx) })
+	return p.readingDatabase(ctx,
+		func() error { return parts.StoppedBackups(p.config, p.dir, p.stamp, p.log).BeforeUpgrade(ctx) })
 }
 
 // readingDatabase calls read, which reads the embedded database if there is one. It
@@ -37,10 +38,12 @@ func (s *server) beforeWrites(ctx context.Context) error {
 	if err := s.store.CheckRelease(ctx, s.stamp); err != nil {
 		return err
 	}
-	if err := kubernetes.CheckStored(ctx, s.store.Connection().Client, s.config.Etcd.External.Prefix, s.config.APIs.Profile); err != nil {
+	if err := kubernetes.CheckStored(ctx, s.store.Connection().Client, s.config.Etcd.External.Prefix,
+		s.config.APIs.Profile); err != nil {
 		return err
 	}
-	if err := apiserver.CheckGroups(ctx, s.store.Connection().Client, s.config.Etcd.External.Prefix, s.extension.API.Groups); err != nil {
+	if err := apiserver.CheckGroups(ctx, s.store.Connection().Client, s.config.Etcd.External.Prefix,
+		s.extension.API.Groups); err != nil {
 		return err
 	}
 	if err := s.identity.CheckEtcd(ctx, s.store.Connection().Client); err != nil {

@@ -92,7 +92,8 @@ func (k Key) Decrypt(r io.Reader) (io.Reader, error) {
 		return nil, err
 	}
 	if len(identities) == 0 {
-		return nil, fmt.Errorf("%w: give the age identity file with --identity; `age -d` decrypts with a passphrase", ErrEncrypted)
+		return nil, fmt.Errorf("%w: give the age identity file with --identity; `age -d` decrypts with a passphrase",
+			ErrEncrypted)
 	}
 	opened, err := age.Decrypt(buffered, identities...)
 	if err != nil {

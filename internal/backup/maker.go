@@ -222,7 +222,8 @@ func (a *Maker) BeforeUpgrade(ctx context.Context) error {
 
 // KeepSchedule makes the scheduled backups until ctx ends. It writes an event for each.
 func (a *Maker) KeepSchedule(ctx context.Context, record logging.EventFunc) {
-	if path, at, err := Latest(a.config.Backup.Dir, ReasonManual, ReasonScheduled, ReasonUpgrade); err == nil { // the next call reports the error below
+	// The next call reports an error.
+	if path, at, err := Latest(a.config.Backup.Dir, ReasonManual, ReasonScheduled, ReasonUpgrade); err == nil {
 		a.recordBackup(at, path)
 	}
 	if a.config.Backup.Schedule == "" {
@@ -230,7 +231,7 @@ func (a *Maker) KeepSchedule(ctx context.Context, record logging.EventFunc) {
 	}
 	schedule, err := cron.ParseStandard(a.config.Backup.Schedule)
 	if err != nil {
-		a.config.Log.Error("parsing backup.schedule failed: no backups are made", "error", err) // Validate has parsed it before
+		a.config.Log.Error("parsing backup.schedule failed: no backups are made", "error", err)
 		return
 	}
 	_, last, err := Latest(a.config.Backup.Dir, ReasonScheduled)

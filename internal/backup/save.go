@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
 // Produce writes a backup that is not encrypted.
@@ -139,11 +140,12 @@ func SaveDated(ctx context.Context, dir, reason string, encryption Encryption, p
 	if err != nil {
 		return "", err
 	}
-	for err = datadir.RenameNew(file, path); errors.Is(err, fs.ErrExist) && ctx.Err() == nil; err = datadir.RenameNew(file, path) {
-		select {
-		case <-ctx.Done():
-		case <-time.After(nameInterval):
+	for {
+		err = datadir.RenameNew(file, path)
+		if !errors.Is(err, fs.ErrExist) || ctx.Err() != nil {
+			break
 		}
+		reconcile.Pause(ctx, nameInterval)
 		path = filepath.Join(dir, FileName(reason, encryption, time.Now()))
 	}
 	if err != nil {

@@ -135,7 +135,8 @@ func planeConfig(cfg *config.ServerConfiguration, plane string) (*config.ServerC
 
 // saveBackup writes the backup to the file, or to standard output for "-", and
 // prints a summary to standard error.
-func saveBackup(cmd *cobra.Command, cfg *config.ServerConfiguration, file string, encryption backup.Encryption, produce backup.Produce) error {
+func saveBackup(cmd *cobra.Command, cfg *config.ServerConfiguration, file string, encryption backup.Encryption,
+	produce backup.Produce) error {
 	if err := checkDestination(cfg, file); err != nil {
 		return err
 	}
@@ -226,7 +227,8 @@ func newBackupList() *cobra.Command {
 	key.add(cmd.Flags())
 	cmd.Flags().StringVar(&dir, "dir", "", "another directory to list")
 	output.add(cmd)
-	from.add(cmd.Flags(), "say which moments can be restored from the journal in this directory or s3://BUCKET/PREFIX, and what is missing")
+	from.add(cmd.Flags(),
+		"say which moments can be restored from the journal in this directory or s3://BUCKET/PREFIX, and what is missing")
 	return cmd
 }
 
@@ -241,7 +243,8 @@ func printBackups(w io.Writer, backups []backup.Listed) error {
 			} else if a.Encrypted {
 				version = "(encrypted)"
 			}
-			row("%s\t%s\t%s\t%s\t%s\t%s", created.Local().Format(time.DateTime), bytes(a.SizeBytes), revision, count, version, a.Path)
+			row("%s\t%s\t%s\t%s\t%s\t%s", created.Local().Format(time.DateTime), bytes(a.SizeBytes), revision, count, version,
+				a.Path)
 		}
 	})
 }

@@ -95,7 +95,8 @@ func requireNamed(dataDir string, named bool) error {
 }
 
 // restoreWith restores and says what it does.
-func restoreWith(cmd *cobra.Command, cfg *config.ServerConfiguration, restore journal.RestoreConfig) (*backup.Restored, error) {
+func restoreWith(cmd *cobra.Command, cfg *config.ServerConfiguration,
+	restore journal.RestoreConfig) (*backup.Restored, error) {
 	log, err := commandLog(cmd, cfg)
 	if err != nil {
 		return nil, err

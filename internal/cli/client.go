@@ -47,7 +47,8 @@ func (f *clientFlags) addClient(flags *pflag.FlagSet, usage string) {
 // checkPlane checks the name of a control plane, which may be empty.
 func checkPlane(plane string) error {
 	if plane != "" && len(validation.IsDNS1123Label(plane)) > 0 {
-		return usageError(fmt.Errorf("--plane: %q is not the name of a ControlPlane; kubectl get controlplanes lists them", plane))
+		return usageError(fmt.Errorf("--plane: %q is not the name of a ControlPlane; kubectl get controlplanes lists them",
+			plane))
 	}
 	return nil
 }

@@ -47,7 +47,8 @@ func newConfigPrint() *cobra.Command {
 	}
 	flags.addServer(cmd.Flags())
 	cmd.Flags().BoolVar(&defaults, "defaults", false, "print the built-in defaults, with what each field means")
-	cmd.Flags().BoolVar(&effective, "effective", true, "print the configuration from the file, the flags and the environment")
+	cmd.Flags().BoolVar(&effective, "effective", true,
+		"print the configuration from the file, the flags and the environment")
 	output.add(cmd, "yaml", "json")
 	return cmd
 }

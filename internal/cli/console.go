@@ -58,7 +58,8 @@ it. A session ends after 12 hours, or after an hour in which no page of it was i
 			if err != nil {
 				return err
 			}
-			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "console of %s: %s\nCtrl-C ends it\n", options.Config.Host, c.Address()); err != nil {
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "console of %s: %s\nCtrl-C ends it\n", options.Config.Host,
+				c.Address()); err != nil {
 				return fmt.Errorf("print the address: %w", err)
 			}
 			return c.Run(cmd.Context())

@@ -80,7 +80,7 @@ where envtest cannot stop processes.`,
 
 // newEnvtestAPIServer is kube-apiserver of envtest; it is run by that name.
 func newEnvtestAPIServer() *cobra.Command {
-	return &cobra.Command{Use: envtest.KubeAPIServer, Annotations: runsServer(), DisableFlagParsing: true, SilenceUsage: true, SilenceErrors: true, RunE: func(cmd *cobra.Command, args []string) error {
+	run := func(cmd *cobra.Command, args []string) error {
 		server, err := envtest.NewAPIServer(args)
 		if err != nil {
 			return usageError(err)
@@ -99,7 +99,9 @@ func newEnvtestAPIServer() *cobra.Command {
 		}
 		serve := func(ctx context.Context) error { return runEnvtestAPIServer(ctx, cmd, cfg) }
 		return errors.Join(owner.Run(cmd.Context(), serve), release())
-	}}
+	}
+	return &cobra.Command{Use: envtest.KubeAPIServer, Annotations: runsServer(), DisableFlagParsing: true,
+		SilenceUsage: true, SilenceErrors: true, RunE: run}
 }
 
 func runEnvtestAPIServer(ctx context.Context, cmd *cobra.Command, cfg *config.ServerConfiguration) error {
@@ -109,7 +111,8 @@ func runEnvtestAPIServer(ctx context.Context, cmd *cobra.Command, cfg *config.Se
 		return err
 	}
 	// NewIdentity as in kube-apiserver, which has its keys in flags.
-	server, err := controlplane.New(controlplane.Options{Config: cfg, Listen: true, NewIdentity: true, OwnsProcess: true, Log: log})
+	server, err := controlplane.New(controlplane.Options{Config: cfg, Listen: true, NewIdentity: true,
+		OwnsProcess: true, Log: log})
 	if err != nil {
 		return usageError(err)
 	}
@@ -118,7 +121,7 @@ func runEnvtestAPIServer(ctx context.Context, cmd *cobra.Command, cfg *config.Se
 
 // newEnvtestEtcd is etcd of envtest; it is run by that name.
 func newEnvtestEtcd() *cobra.Command {
-	return &cobra.Command{Use: envtest.Etcd, DisableFlagParsing: true, SilenceUsage: true, SilenceErrors: true, RunE: func(cmd *cobra.Command, args []string) error {
+	run := func(cmd *cobra.Command, args []string) error {
 		etcd, err := envtest.NewEtcd(args)
 		if err != nil {
 			return usageError(err)
@@ -128,5 +131,6 @@ func newEnvtestEtcd() *cobra.Command {
 			return err
 		}
 		return etcd.Run(cmd.Context())
-	}}
+	}
+	return &cobra.Command{Use: envtest.Etcd, DisableFlagParsing: true, SilenceUsage: true, SilenceErrors: true, RunE: run}
 }

@@ -34,7 +34,8 @@ func flagError(cmd *cobra.Command, err error) error {
 		if valueless.GetSpecifiedShortnames() != "" {
 			dashes = "-"
 		}
-		return usageError(fmt.Errorf("%s%s needs a value; see \"%s --help\"", dashes, valueless.GetSpecifiedName(), cmd.CommandPath()))
+		return usageError(fmt.Errorf("%s%s needs a value; see \"%s --help\"", dashes, valueless.GetSpecifiedName(),
+			cmd.CommandPath()))
 	case errors.As(err, &invalid):
 		flag := invalid.GetFlag()
 		if want := valueInWords(flag.Value.Type()); want != "" {
@@ -66,7 +67,8 @@ func valueInWords(kind string) string {
 
 // completeFlag makes shells complete the values of a flag.
 func completeFlag(cmd *cobra.Command, name string, values []string) {
-	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // fails for a flag that does not exist only
+	// fails for a flag that does not exist only
+	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // choiceFlag is a flag with one of several values.

@@ -124,7 +124,8 @@ func (f *objectFlags) server(cmd *cobra.Command) (*rest.Config, string, error) {
 	named := f.kubeconfig != "" || f.dataDir != "" || f.file != ""
 	exit := new(exitError)
 	switch {
-	case !named && errors.As(err, &exit) && exit.code == ExitNotReady && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "":
+	case !named && errors.As(err, &exit) && exit.code == ExitNotReady &&
+		os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "":
 		loaded, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()
 		if err != nil {
 			return nil, "", usageError(fmt.Errorf("read KUBECONFIG: %w", err))

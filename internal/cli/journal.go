@@ -76,7 +76,8 @@ func restoreTarget(at string, revision int64) (journal.Target, error) {
 		return target, usageError(fmt.Errorf("--at %w", err))
 	}
 	if t.After(time.Now()) {
-		return target, usageError(fmt.Errorf("--at %s is in the future: give an earlier time, or leave it out for the newest state", at))
+		return target, usageError(fmt.Errorf("--at %s is in the future: give an earlier time, "+
+			"or leave it out for the newest state", at))
 	}
 	target.At = t
 	return target, nil

@@ -65,7 +65,8 @@ invalid, 3 no server was found.`,
 	flags.addAdmin(cmd.Flags())
 	f := cmd.Flags()
 	f.StringArrayVar(&flags.groups, "group", nil, "group of the user; may be repeated")
-	f.StringVar(&flags.serviceAccount, "service-account", "", "namespace/name of a service account to make a token for, instead of a user")
+	f.StringVar(&flags.serviceAccount, "service-account", "",
+		"namespace/name of a service account to make a token for, instead of a user")
 	flags.expires = 30 * day
 	addDuration(f, &flags.expires, "expires", "life of the certificate or the token, as 12h or 30d; at least 10m")
 	f.StringVarP(&flags.namespace, "namespace", "n", "", "namespace of --role, and the one that kubectl uses by default")
@@ -75,7 +76,8 @@ invalid, 3 no server was found.`,
 	f.StringVar(&flags.server, "server", "", "URL of the server in the kubeconfig, if it differs from the administrator's")
 	f.StringVarP(&flags.output, "output", "o", "", "file to write, readable for its owner only (default: standard output)")
 	f.BoolVar(&flags.force, "force", false, "replace the file of --output if there is one")
-	f.StringVar(&flags.inClusterDir, "in-cluster-env", "", "directory to write in-cluster configuration to, instead of a kubeconfig")
+	f.StringVar(&flags.inClusterDir, "in-cluster-env", "",
+		"directory to write in-cluster configuration to, instead of a kubeconfig")
 	return cmd
 }
 
@@ -105,7 +107,8 @@ func (f *createFlags) check(args []string) error {
 // checkRights checks --namespace and --role.
 func (f *createFlags) checkRights() error {
 	if f.namespace != "" && len(validation.IsDNS1123Label(f.namespace)) > 0 {
-		return fmt.Errorf("--namespace %q is not the name of a namespace: %s", f.namespace, validation.IsDNS1123Label(f.namespace)[0])
+		return fmt.Errorf("--namespace %q is not the name of a namespace: %s", f.namespace,
+			validation.IsDNS1123Label(f.namespace)[0])
 	}
 	switch {
 	case f.everywhere && f.role == "":
@@ -201,7 +204,8 @@ func (f *createFlags) giveRole(cmd *cobra.Command, client kubernetes.Interface, 
 	return fmt.Sprintf("%s has %s\n", user, done), err
 }
 
-func (f *createFlags) write(cmd *cobra.Command, endpoint kubeconfig.Endpoint, user, namespace string, credentials *kubeconfig.Credentials) error {
+func (f *createFlags) write(cmd *cobra.Command, endpoint kubeconfig.Endpoint, user, namespace string,
+	credentials *kubeconfig.Credentials) error {
 	if f.inClusterDir != "" {
 		return kubeconfig.WriteInCluster(f.inClusterDir, endpoint, namespace, credentials)
 	}

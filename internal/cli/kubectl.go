@@ -74,7 +74,8 @@ func kubectlConnection(args []string, cfg *config.ServerConfiguration) kubectl.C
 	if len(args) > 1 && args[0] == "--server" { // of kubectlKubeconfig
 		_, plane, _ = strings.Cut(args[1], "/clusters/")
 	}
-	return kubectl.Connection{Address: address, Generic: cfg.APIs.Profile == config.ProfileGeneric, Start: startCommand(cfg), Plane: plane}
+	return kubectl.Connection{Address: address, Generic: cfg.APIs.Profile == config.ProfileGeneric,
+		Start: startCommand(cfg), Plane: plane}
 }
 
 // localAddress returns the URL of the server in its kubeconfig, and how clients on this
@@ -126,8 +127,9 @@ func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, cfg *c
 	}
 	switch other := kubectl.Kubeconfig(args); {
 	case other != "" && plane != "":
-		return nil, nil, usageError(fmt.Errorf("--plane is of the local server, and --kubeconfig names another: leave one out; "+
-			"\"kube-hyper-mini kubeconfig --kubeconfig %s --plane %s\" prints a kubeconfig for the control plane", other, plane))
+		return nil, nil, usageError(fmt.Errorf("--plane is of the local server, and --kubeconfig names another: "+
+			"leave one out; \"kube-hyper-mini kubeconfig --kubeconfig %s --plane %s\" prints a kubeconfig for the "+
+			"control plane", other, plane))
 	case other != "":
 		return args, nil, nil
 	}
@@ -151,7 +153,8 @@ func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, cfg *c
 			if err != nil {
 				return nil, nil, err
 			}
-			args = slices.Concat([]string{"--server", planes.URL(address.Local, plane), "--tls-server-name", address.TLSServerName}, args)
+			args = slices.Concat([]string{"--server", planes.URL(address.Local, plane), "--tls-server-name",
+				address.TLSServerName}, args)
 		}
 	}
 	// Plugins of kubectl get the variable too.

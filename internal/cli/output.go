@@ -24,7 +24,8 @@ func (f *format) add(cmd *cobra.Command, formats ...string) {
 	}
 	*f = format(formats[0])
 	last := len(formats) - 1
-	cmd.Flags().VarP(&choiceFlag{(*string)(f), formats}, "output", "o", strings.Join(formats[:last], ", ")+" or "+formats[last])
+	usage := strings.Join(formats[:last], ", ") + " or " + formats[last]
+	cmd.Flags().VarP(&choiceFlag{(*string)(f), formats}, "output", "o", usage)
 	completeFlag(cmd, "output", formats)
 }
 

@@ -97,7 +97,8 @@ func readLine(ctx context.Context, in io.Reader) (string, error) {
 
 // confirm asks on standard error, so that the answer can come from a pipe.
 func confirm(cmd *cobra.Command, path string, plan *datadir.Removal) error {
-	text := fmt.Sprintf("This removes all objects, certificates and keys in %s: %s\n", path, strings.Join(plan.Removed, ", "))
+	text := fmt.Sprintf("This removes all objects, certificates and keys in %s: %s\n", path,
+		strings.Join(plan.Removed, ", "))
 	if len(plan.Backups) > 0 {
 		text += "Backups stay (--backups removes them): " + strings.Join(plan.Backups, ", ") + "\n"
 	}

@@ -99,7 +99,8 @@ func newRun() *cobra.Command {
 func runFlags(flags *pflag.FlagSet, options *testplane.RunOptions) {
 	flags.StringArrayVar(&options.CRDs, "crds", nil, "file or directory of CustomResourceDefinitions to apply first; "+
 		"other documents are ignored (repeatable)")
-	flags.StringArrayVar(&options.Manifests, "manifests", nil, "file or directory of manifests to apply after the CRDs (repeatable)")
+	flags.StringArrayVar(&options.Manifests, "manifests", nil,
+		"file or directory of manifests to apply after the CRDs (repeatable)")
 	flags.BoolVar(&options.Keep, "keep", false, "keep the temporary directory, and print its path")
 	flags.StringVar(&options.Log, "logs", "", "file for the server's log; - is standard error")
 	options.Grace = commandGrace

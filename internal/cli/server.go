@@ -38,7 +38,8 @@ type configFlags struct {
 // variable that `run` sets for its command names it.
 func (f *configFlags) addLocation(flags *pflag.FlagSet) {
 	flags.Var(fileFlag(&f.file), "config", "configuration file (see config print)")
-	flags.Var(directoryFlag(&f.dataDir), "data-dir", "data directory (default: $"+testplane.DataDirVariable+`, else see "help config")`)
+	flags.Var(directoryFlag(&f.dataDir), "data-dir",
+		"data directory (default: $"+testplane.DataDirVariable+`, else see "help config")`)
 }
 
 // addPlane is addLocation for what may also be done with a control plane of the server.
@@ -59,7 +60,8 @@ func (f *configFlags) addServer(flags *pflag.FlagSet) {
 	f.addPart(flags)
 	f.addProfile(flags)
 	flags.IntVar(&f.port, "port", 6443, "port to serve on; 0 takes a free one, another at each start")
-	flags.StringArrayVar(&f.tlsSANs, "tls-san", nil, "further DNS name or IP address for the serving certificate (repeatable)")
+	flags.StringArrayVar(&f.tlsSANs, "tls-san", nil,
+		"further DNS name or IP address for the serving certificate (repeatable)")
 }
 
 // addPart is addServer for parts that do not serve the API.
@@ -149,7 +151,8 @@ func completed(cmd *cobra.Command, flags *configFlags) (*config.ServerConfigurat
 
 // recorded returns the configuration that the server of the data directory has recorded, or cfg
 // if there is none.
-func recorded(cmd *cobra.Command, flags *configFlags, cfg *config.ServerConfiguration) (*config.ServerConfiguration, error) {
+func recorded(cmd *cobra.Command, flags *configFlags,
+	cfg *config.ServerConfiguration) (*config.ServerConfiguration, error) {
 	recorded, file, err := config.Used(cfg.DataDir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // then the command does not need it either
 		return cfg, nil
@@ -164,7 +167,9 @@ func recorded(cmd *cobra.Command, flags *configFlags, cfg *config.ServerConfigur
 }
 
 // with returns the function of a command that works with the completed configuration.
-func (f *configFlags) with(run func(cmd *cobra.Command, args []string, cfg *config.ServerConfiguration) error) func(*cobra.Command, []string) error {
+func (f *configFlags) with(
+	run func(cmd *cobra.Command, args []string, cfg *config.ServerConfiguration) error,
+) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		cfg, err := completed(cmd, f)
 		if err != nil {
@@ -210,8 +215,8 @@ line is invalid (a restart does not help), 130 stopped by a second signal.`,
   kube-hyper-mini server --ephemeral --tls-san mini.example.org
   kube-hyper-mini server --config /etc/kube-hyper-mini/config.yaml`,
 	}, &configFlags{}, options)
-	cmd.Flags().BoolVar(&options.Ephemeral, "ephemeral", false, "keep no data: the directory is a temporary one or must be "+
-		"empty, and its content is removed at the end")
+	cmd.Flags().BoolVar(&options.Ephemeral, "ephemeral", false,
+		"keep no data: the directory is a temporary one or must be empty, and its content is removed at the end")
 	return cmd
 }
 

@@ -40,13 +40,11 @@ Exit codes: 0 ready, 3 not ready or not running.`,
 			if err != nil {
 				return reportStopped(cmd, err, output)
 			}
-			if err := output.write(cmd.OutOrStdout(), status, func(w io.Writer) error { return printStatus(w, status) }); err != nil {
-				return err
-			}
-			if !status.Ready {
+			err = output.write(cmd.OutOrStdout(), status, func(w io.Writer) error { return printStatus(w, status) })
+			if err == nil && !status.Ready {
 				return &exitError{ExitNotReady, errors.New("not ready: " + status.Reason)}
 			}
-			return nil
+			return err
 		},
 	}
 	flags.addAdmin(cmd.Flags())

@@ -19,7 +19,8 @@ import (
 func printStatus(w io.Writer, status *admin.Status) error {
 	return writeTable(w, func(row func(format string, args ...any)) {
 		if status.Ready {
-			row("ready\tsince %s (%s after the start)", status.ReadySince.Local().Format(time.DateTime), seconds(status.StartSeconds))
+			row("ready\tsince %s (%s after the start)", status.ReadySince.Local().Format(time.DateTime),
+				seconds(status.StartSeconds))
 		} else {
 			row("not ready\t%s", status.Reason)
 		}
@@ -110,7 +111,8 @@ func backupRows(b backup.Account) []string {
 func memoryText(usage admin.Memory) string {
 	text := fmt.Sprintf("%s of heap, %d goroutines", bytes(usage.HeapBytes), usage.Goroutines)
 	if usage.AnonymousBytes > 0 {
-		text = fmt.Sprintf("%s, and %s of files; %s", bytes(usage.AnonymousBytes), bytes(usage.ResidentBytes-usage.AnonymousBytes), text)
+		text = fmt.Sprintf("%s, and %s of files; %s", bytes(usage.AnonymousBytes),
+			bytes(usage.ResidentBytes-usage.AnonymousBytes), text)
 	}
 	return text
 }
@@ -123,7 +125,8 @@ func remoteRows(remote *endpoints.Remote) []string {
 	rows := []string{fmt.Sprintf("%d APIServices, %d ServiceEndpoints, %d of them fail", remote.APIServices,
 		remote.ServiceEndpoints, len(remote.Failing))}
 	for _, failing := range remote.Failing {
-		rows = append(rows, printers.EscapeTerminal(fmt.Sprintf("FAILED: %s: %s", failing, strings.ReplaceAll(failing.Reason, "\n", "; "))))
+		rows = append(rows, printers.EscapeTerminal(fmt.Sprintf("FAILED: %s: %s", failing,
+			strings.ReplaceAll(failing.Reason, "\n", "; "))))
 	}
 	return rows
 }
@@ -146,5 +149,6 @@ func databaseText(database admin.Database) string {
 	if database.QuotaBytes > 0 {
 		quota = "quota " + bytes(database.QuotaBytes) + ", "
 	}
-	return fmt.Sprintf("%s, %s in use, %srevision %d", bytes(database.SizeBytes), bytes(database.InUseBytes), quota, database.Revision)
+	return fmt.Sprintf("%s, %s in use, %srevision %d", bytes(database.SizeBytes), bytes(database.InUseBytes), quota,
+		database.Revision)
 }

@@ -57,7 +57,8 @@ journal, 2 the command line is invalid, 3 no server was found.`,
 	flags.add(cmd)
 	flags.addTarget(cmd, "the state at this time, as 2026-11-21T15:04:05Z", "the state at this revision")
 	flags.output.add(cmd)
-	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "only say what would be created, what is in the way, and what cannot come back")
+	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false,
+		"only say what would be created, what is in the way, and what cannot come back")
 	cmd.Flags().BoolVar(&flags.partial, "partial", false, "create what can be created although other objects cannot")
 	cmd.Flags().BoolVar(&flags.orphan, "orphan", false, "drop references to owners that do not exist")
 	return cmd
@@ -95,7 +96,8 @@ func printPlan(w io.Writer, plan *undelete.Plan) error {
 	if plan.Continues {
 		continues = ", which a run that did not end began with"
 	}
-	if _, err := fmt.Fprintf(w, "as of revision %d (%s)%s\n", plan.Revision, plan.Time.Local().Format(time.DateTime), continues); err != nil {
+	if _, err := fmt.Fprintf(w, "as of revision %d (%s)%s\n", plan.Revision, plan.Time.Local().Format(time.DateTime),
+		continues); err != nil {
 		return err
 	}
 	return writeTable(w, func(row func(format string, args ...any)) {

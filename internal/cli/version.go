@@ -18,9 +18,11 @@ func newVersion() *cobra.Command {
 		Example: `  kube-hyper-mini version
   kube-hyper-mini version -o yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v := admin.Versions{Server: version.Release(), Kubernetes: version.Kubernetes(), Etcd: version.Etcd(), Go: version.Go()}
+			v := admin.Versions{Server: version.Release(), Kubernetes: version.Kubernetes(), Etcd: version.Etcd(),
+				Go: version.Go()}
 			return output.write(cmd.OutOrStdout(), v, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "kube-hyper-mini %s\nKubernetes %s\netcd %s\nGo %s\n", v.Server, v.Kubernetes, v.Etcd, v.Go)
+				_, err := fmt.Fprintf(w, "kube-hyper-mini %s\nKubernetes %s\netcd %s\nGo %s\n", v.Server, v.Kubernetes, v.Etcd,
+					v.Go)
 				return err
 			})
 		},

@@ -36,7 +36,8 @@ func newRenewing(config *rest.Config, load func() (*rest.Config, error), log *sl
 func (t *renewing) RoundTrip(r *http.Request) (*http.Response, error) {
 	used := t.current()
 	answer, err := used.RoundTrip(r)
-	if err != nil || answer.StatusCode != http.StatusUnauthorized || !t.renew(used) || (r.Body != nil && r.Body != http.NoBody) {
+	if err != nil || answer.StatusCode != http.StatusUnauthorized || !t.renew(used) ||
+		(r.Body != nil && r.Body != http.NoBody) {
 		return answer, err
 	}
 	_ = answer.Body.Close() // the answer to the second request counts
@@ -83,5 +84,6 @@ func (t *renewing) renew(refused http.RoundTripper) bool {
 
 // credentialsOf returns what identifies the user and the API server.
 func credentialsOf(c *rest.Config) []any {
-	return []any{c.BearerToken, c.BearerTokenFile, c.Username, c.Password, c.Impersonate, c.ExecProvider, c.AuthProvider, c.TLSClientConfig}
+	return []any{c.BearerToken, c.BearerTokenFile, c.Username, c.Password, c.Impersonate, c.ExecProvider,
+		c.AuthProvider, c.TLSClientConfig}
 }

@@ -61,7 +61,8 @@ func newForward(options Options) (http.Handler, error) {
 			var untrusted *tls.CertificateVerificationError
 			if errors.As(err, &untrusted) {
 				w.Header().Set(serverHeader, "untrusted")
-				http.Error(w, fmt.Sprintf("the certificate of the API server %s is not that of the kubeconfig: %v", target.Host, untrusted.Err),
+				http.Error(w, fmt.Sprintf("the certificate of the API server %s is not that of the kubeconfig: %v",
+					target.Host, untrusted.Err),
 					http.StatusBadGateway)
 				return
 			}

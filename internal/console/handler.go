@@ -56,8 +56,9 @@ func newHandler(options Options, port int) (*handler, error) {
 		return nil, err
 	}
 	h := &handler{
-		sessions: newSessions(time.Now), log: options.Log, index: string(index), context: options.Context, namespace: options.Namespace,
-		host: fmt.Sprintf("%s.localhost:%d", strings.ToLower(rand.Text()), port), mux: http.NewServeMux(),
+		sessions: newSessions(time.Now), log: options.Log, index: string(index), context: options.Context,
+		namespace: options.Namespace,
+		host:      fmt.Sprintf("%s.localhost:%d", strings.ToLower(rand.Text()), port), mux: http.NewServeMux(),
 	}
 	api := h.authenticated(http.StripPrefix(apiPrefix, forward))
 	h.mux.Handle(apiPrefix+"/", api)
@@ -86,7 +87,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cache-Control", "no-store")
 	if r.Host != h.host {
 		header.Set(sessionHeader, "expired") // a page of the console that ran before on this port
-		http.Error(w, fmt.Sprintf("The host %q is not that of this console. The terminal of `kube-hyper-mini console` shows its address.", r.Host),
+		http.Error(w, fmt.Sprintf("The host %q is not that of this console. The terminal of `kube-hyper-mini console` "+
+			"shows its address.", r.Host),
 			http.StatusMisdirectedRequest)
 		return
 	}
@@ -102,7 +104,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func sameOrigin(r *http.Request) bool {
 	entry := r.URL.Path == "/" || r.URL.Path == sessionPath
 	origin := r.Header.Get("Origin")
-	if origin != "" && origin != "http://"+r.Host && !(origin == "null" && r.URL.Path == sessionPath) { // null: a local file
+	// null: a local file
+	if origin != "" && origin != "http://"+r.Host && !(origin == "null" && r.URL.Path == sessionPath) {
 		return false
 	}
 	switch r.Header.Get("Sec-Fetch-Site") {
@@ -131,7 +134,8 @@ func (h *handler) page(w http.ResponseWriter, r *http.Request) {
 	}
 	nonce := rand.Text()
 	assets := "http://" + r.Host + "/assets/"
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src "+assets+"; style-src "+assets+" 'nonce-"+nonce+
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src "+assets+
+		"; style-src "+assets+" 'nonce-"+nonce+
 		"'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "+
 		"require-trusted-types-for 'script'; trusted-types 'none'")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -169,7 +173,8 @@ func (h *handler) refuse(w http.ResponseWriter) {
 	if address, first := h.address(); first {
 		h.log.Info("a browser without a valid token was refused; a new address: " + address)
 	}
-	http.Error(w, "This address has been used or has expired. The terminal of `kube-hyper-mini console` shows a new one.", http.StatusUnauthorized)
+	http.Error(w, "This address has been used or has expired. The terminal of `kube-hyper-mini console` shows a new one.",
+		http.StatusUnauthorized)
 }
 
 // address returns the address with an unused token, and whether it is new.

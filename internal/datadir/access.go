@@ -19,7 +19,8 @@ type LooseMode struct {
 // directory, for example after another user has run a command on it. The packages that
 // use the files report other errors.
 func CheckAccess(dir string) error {
-	for name, flag := range map[string]int{"version.json": os.O_RDONLY, "pki": os.O_RDONLY, "encryption": os.O_RDONLY, "etcd": os.O_RDWR} {
+	for name, flag := range map[string]int{"version.json": os.O_RDONLY, "pki": os.O_RDONLY, "encryption": os.O_RDONLY,
+		"etcd": os.O_RDWR} {
 		err := filepath.WalkDir(filepath.Join(dir, name), func(path string, entry fs.DirEntry, err error) error {
 			if err == nil && entry.Type().IsRegular() {
 				err = access(path, flag)

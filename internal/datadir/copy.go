@@ -100,7 +100,8 @@ func CopyTree(ctx context.Context, from, to string) error {
 // CopyEntries is [CopyTree] for the named entries of a directory, as far as they exist.
 func CopyEntries(ctx context.Context, from, to string, names []string) error {
 	for _, name := range names {
-		if err := CopyTree(ctx, filepath.Join(from, name), filepath.Join(to, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err := CopyTree(ctx, filepath.Join(from, name), filepath.Join(to, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

@@ -35,7 +35,8 @@ var layout = []layoutEntry{
 	{pattern: ".used-config.json.tmp-*"},
 	{pattern: ".admin.kubeconfig.tmp-*"},
 	// "..*" is how kubelet mounts a Secret.
-	{pattern: "pki", content: []string{"*.crt", "*.key", "*.pub", "*.pem", "*.json", "*.yaml", "revoked-keys", ".*.tmp-*", "..*"}},
+	{pattern: "pki", content: []string{"*.crt", "*.key", "*.pub", "*.pem", "*.json", "*.yaml", "revoked-keys",
+		".*.tmp-*", "..*"}},
 	{pattern: "encryption", content: []string{"*.yaml", "*.json", "*.key", ".*.tmp-*", "..*"}},
 	{pattern: "etcd", content: []string{"member", "seal.json", ".*.tmp-*"}},
 	{pattern: "snapshot.tmp", content: []string{"*"}},

@@ -127,7 +127,8 @@ func Removable(path string) error {
 		return notReadable(err)
 	}
 	if len(found.others) > 0 {
-		return fmt.Errorf("%s is %w: it has no version.json, and other files (%s)", path, ErrNotDataDir, JoinFirst(found.others))
+		return fmt.Errorf("%s is %w: it has no version.json, and other files (%s)", path, ErrNotDataDir,
+			JoinFirst(found.others))
 	}
 	return nil
 }

@@ -41,7 +41,8 @@ func CheckRoom(dir string, n int64, dataDir string) error {
 	keep := 2 * Reserve(ours) // what is written meanwhile must not use up the reserve
 	switch {
 	case free < n:
-		return fmt.Errorf("%w: %s has %s left, %s are needed; make room or choose another directory", ErrNoSpace, dir, Size(free), Size(n))
+		return fmt.Errorf("%w: %s has %s left, %s are needed; make room or choose another directory", ErrNoSpace, dir,
+			Size(free), Size(n))
 	case free < n+keep && same:
 		return fmt.Errorf("%w: %s has %s left, %s are needed and %s must stay free for the server; make room or "+
 			"choose another directory", ErrNoSpace, dir, Size(free), Size(n), Size(keep))

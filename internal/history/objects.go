@@ -84,7 +84,8 @@ func (o *Objects) Close() error { return errors.Join(o.file.Close(), os.Remove(o
 // Each calls visit with the metadata of each object, in the order of their keys, which are
 // as match got them. If a value cannot be read, the metadata is nil and problem is the
 // reason. Keys without an object of Kubernetes are left out.
-func (o *Objects) Each(ctx context.Context, visit func(key string, metadata *metav1.PartialObjectMetadata, problem error) error) error {
+func (o *Objects) Each(ctx context.Context,
+	visit func(key string, metadata *metav1.PartialObjectMetadata, problem error) error) error {
 	for _, key := range slices.Sorted(maps.Keys(o.index)) {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

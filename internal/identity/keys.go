@@ -76,7 +76,8 @@ func (i *Identity) Explain(err error) error {
 		return err
 	}
 	from := "a backup"
-	path, _, latestErr := backup.Latest(i.config.BackupDir, backup.ReasonManual, backup.ReasonScheduled, backup.ReasonUpgrade)
+	path, _, latestErr := backup.Latest(i.config.BackupDir, backup.ReasonManual,
+		backup.ReasonScheduled, backup.ReasonUpgrade)
 	if latestErr == nil && path != "" {
 		from = "a backup (the newest is " + path + ")"
 	}

@@ -93,7 +93,8 @@ func chainNumbers(ctx context.Context, store Store) ([]int, error) {
 
 // newestClaim returns the newest chain whose chain.json can be read; 0 and nil if there is
 // none. unclaimed are the chains after it: their chain.json is missing or damaged.
-func newestClaim(ctx context.Context, store Store, numbers []int) (number int, claim *Claim, unclaimed []int, err error) {
+func newestClaim(ctx context.Context, store Store,
+	numbers []int) (number int, claim *Claim, unclaimed []int, err error) {
 	for _, number := range slices.Backward(numbers) {
 		claim, err := readClaim(ctx, store, number)
 		switch {

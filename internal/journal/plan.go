@@ -111,7 +111,8 @@ func (c *Chain) withoutBase(ctx context.Context, store Store, target Target) (be
 func (c *Chain) unreadable(ctx context.Context, store Store) error {
 	advice := "remove it, or make it readable"
 	if len(c.Bases) > 0 {
-		advice = fmt.Sprintf("make it readable, or restore what is before it with --at or --revision: it begins at %s with revision %d",
+		advice = fmt.Sprintf("make it readable, or restore what is before it with --at or --revision: it begins at %s "+
+			"with revision %d",
 			c.Bases[0].Time.Local().Format(time.DateTime), c.Bases[0].Revision)
 	}
 	windows, err := Windows(ctx, store)

@@ -157,7 +157,8 @@ func (p *Plan) readBase(ctx context.Context, base Base,
 		return nil, fmt.Errorf("%w: its content does not match its name", backup.ErrDamaged)
 	}
 	if id := p.Chain.Claim.ID; m.Chain != id {
-		return nil, fmt.Errorf("%w: it is of the chain %q of another server, and this one is %s", backup.ErrDamaged, m.Chain, id)
+		return nil, fmt.Errorf("%w: it is of the chain %q of another server, and this one is %s", backup.ErrDamaged,
+			m.Chain, id)
 	}
 	p.endKey = m.ChainKey
 	return m, nil

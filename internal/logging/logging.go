@@ -138,7 +138,8 @@ func fail(stack []byte) {
 }
 
 // noInotify is logged once in a process instead of an error for each file in each minute.
-const noInotify = "changed files of certificates are noticed within a minute, not at once: the kernel gives this user no " +
+const noInotify = "changed files of certificates are noticed within a minute, not at once: " +
+	"the kernel gives this user no " +
 	"further instance of inotify; more with sysctl fs.inotify.max_user_instances=1024"
 
 var lacksInotify atomic.Bool

@@ -217,7 +217,8 @@ func (s *Store) template(subject pkix.Name, life time.Duration) *x509.Certificat
 }
 
 // sign makes a certificate from the template with a random serial number.
-func sign(name string, template, parent *x509.Certificate, public crypto.PublicKey, signer crypto.Signer) (*x509.Certificate, error) {
+func sign(name string, template, parent *x509.Certificate, public crypto.PublicKey,
+	signer crypto.Signer) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return nil, fmt.Errorf("make a serial number for certificate %s: %w", name, err)

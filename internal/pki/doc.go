@@ -10,8 +10,8 @@
 // too. Files that an administrator has placed are used and never overwritten,
 // except certificates that this package can sign again because it has their
 // authority's key. client-ca-signing.key repeats the key of clients' authority with the
-// certificate that belongs to it ([Store.SigningPair]). A renewed certificate keeps its key: a renewal replaces one file
-// atomically.
+// certificate that belongs to it ([Store.SigningPair]). A renewed certificate keeps its key:
+// a renewal replaces one file atomically.
 //
 // [Store.Create] makes all missing files, for a new data directory. [Store.Ensure]
 // refuses to make authorities and token keys, because clients of a used directory

@@ -126,7 +126,8 @@ func ReadPublicKeys(path string) ([]crypto.PublicKey, error) {
 		}
 	}
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("%s holds no RSA or ECDSA key in PEM; place public keys (PUBLIC KEY), private keys or certificates", path)
+		return nil, fmt.Errorf("%s holds no RSA or ECDSA key in PEM; place public keys (PUBLIC KEY), private "+
+			"keys or certificates", path)
 	}
 	return keys, nil
 }

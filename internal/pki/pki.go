@@ -102,7 +102,8 @@ func New(dir string, names Names) *Store {
 }
 
 func client(name, authority, commonName string, groups ...string) leaf {
-	return leaf{name, authority, pkix.Name{CommonName: commonName, Organization: groups}, x509.ExtKeyUsageClientAuth, Names{}}
+	return leaf{name, authority, pkix.Name{CommonName: commonName, Organization: groups}, x509.ExtKeyUsageClientAuth,
+		Names{}}
 }
 
 // AddEtcd adds the certificates of an etcd that listens: an authority, a server
@@ -302,8 +303,8 @@ func (s *Store) ensureLeaf(l leaf, ca *authority) (change Change, err error) {
 		if len(chain) > 0 && s.now().Before(chain[0].NotAfter) {
 			return change, nil // placed by an administrator, who renews it
 		}
-		return change, fmt.Errorf("certificate %s must be signed (%s) but %s is not there: place it, or place %s and %s yourself",
-			l.name, reason, s.Key(ca.name), s.Cert(l.name), s.Key(l.name))
+		return change, fmt.Errorf("certificate %s must be signed (%s) but %s is not there: place it, or place %s and "+
+			"%s yourself", l.name, reason, s.Key(ca.name), s.Cert(l.name), s.Key(l.name))
 	}
 	if key == nil {
 		if key, err = makeKey(s.Key(l.name)); err != nil {
@@ -385,7 +386,8 @@ func chainDue(chain []*x509.Certificate, ca *authority) string {
 		return ""
 	case ca.cross != nil && !slices.ContainsFunc(chain[1:], ca.cross.Equal):
 		return "the authority is being replaced"
-	case ca.cross == nil && slices.ContainsFunc(chain[1:], func(c *x509.Certificate) bool { return publicEqual(c.PublicKey, ca.key.Public()) }):
+	case ca.cross == nil && slices.ContainsFunc(chain[1:],
+		func(c *x509.Certificate) bool { return publicEqual(c.PublicKey, ca.key.Public()) }):
 		return "the authority was replaced"
 	}
 	return ""

@@ -99,7 +99,8 @@ func (s *Store) RevokeAdmin() ([]Change, error) {
 		return nil, err
 	}
 	if ca.key == nil {
-		return nil, fmt.Errorf("a new administrator's certificate cannot be signed: %s is not there; place it", s.Key(ClientCA))
+		return nil, fmt.Errorf("a new administrator's certificate cannot be signed: %s is not there; place it",
+			s.Key(ClientCA))
 	}
 	key, err := readKey(s.Key(Admin))
 	if err != nil {

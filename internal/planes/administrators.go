@@ -51,7 +51,8 @@ func (a *administrators) of(plane string) authenticator.Request {
 		if err != nil || name == "" {
 			return nil, false, err
 		}
-		return &authenticator.Response{User: &user.DefaultInfo{Name: "host:" + name, Groups: []string{user.SystemPrivilegedGroup}}}, true, nil
+		return &authenticator.Response{User: &user.DefaultInfo{Name: "host:" + name,
+			Groups: []string{user.SystemPrivilegedGroup}}}, true, nil
 	})
 }
 
@@ -105,9 +106,11 @@ func (a *administrators) may(r *http.Request, action authorizationv1.ResourceAtt
 }
 
 func (a *administrators) ask(r *http.Request, action authorizationv1.ResourceAttributes) (string, error) {
-	access := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &action}}
+	access := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &action}}
 	access.SetGroupVersionKind(authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"))
-	if ok, err := a.post(r, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", access); !ok || err != nil || !access.Status.Allowed {
+	if ok, err := a.post(r, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", access); !ok ||
+		err != nil || !access.Status.Allowed {
 		return "", err
 	}
 	return a.whoIs(r)
@@ -134,7 +137,8 @@ func (a *administrators) post(r *http.Request, path string, review any) (bool, e
 	if err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), askTimeout) // without the values of the other server's request
+	// without the values of the other server's request
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
 	defer context.AfterFunc(r.Context(), cancel)()
 	asked, err := http.NewRequestWithContext(ctx, http.MethodPost, path, bytes.NewReader(body))

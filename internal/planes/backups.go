@@ -32,7 +32,8 @@ func (p *plane) nextBackup(of Backup) time.Time {
 	if err != nil {
 		return time.Time{} // it has no data yet
 	}
-	if _, last, err := backup.Latest(BackupDir(p.manager.config.Host, p.name), backup.ReasonScheduled); err == nil && !last.Before(closed.Truncate(time.Second)) {
+	if _, last, err := backup.Latest(BackupDir(p.manager.config.Host, p.name), backup.ReasonScheduled); err == nil &&
+		!last.Before(closed.Truncate(time.Second)) {
 		return time.Time{}
 	}
 	return schedule.Next(closed)
@@ -72,7 +73,8 @@ func (p *plane) backupAsleep(ctx context.Context) {
 	defer p.mu.Unlock()
 	p.backupDue = time.Time{}
 	if err != nil && ctx.Err() == nil {
-		p.manager.config.Log.Warn("the scheduled backup of a control plane failed; it is tried again", "plane", p.name, "error", err)
+		p.manager.config.Log.Warn("the scheduled backup of a control plane failed; it is tried again",
+			"plane", p.name, "error", err)
 		p.backupDue = time.Now().Add(backupRetry)
 	}
 }
@@ -95,7 +97,8 @@ func (p *plane) archive(ctx context.Context) error {
 	if _, err := os.Stat(p.dir()); errors.Is(err, fs.ErrNotExist) {
 		return nil // it has no data, or was archived before
 	}
-	if err := p.save(ctx, configuration(p.manager.config.Host, p.name, p.journal, p.currentSpec()), backup.ReasonArchive); err != nil {
+	if err := p.save(ctx, configuration(p.manager.config.Host, p.name, p.journal, p.currentSpec()),
+		backup.ReasonArchive); err != nil {
 		return fmt.Errorf("archive the control plane: %w; to delete it without a backup, set spec.deletion to Delete", err)
 	}
 	return nil

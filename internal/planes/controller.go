@@ -216,7 +216,8 @@ func (c *controller) reconcile(ctx context.Context, name string) error {
 func (p *plane) status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := Status{Phase: phaseAsleep, Made: p.made, Objects: p.objects, SizeBytes: p.size, CRDs: p.definitions, LastUsed: metav1.Time{Time: p.lastUsed.Truncate(time.Second)}}
+	s := Status{Phase: phaseAsleep, Made: p.made, Objects: p.objects, SizeBytes: p.size, CRDs: p.definitions,
+		LastUsed: metav1.Time{Time: p.lastUsed.Truncate(time.Second)}}
 	if p.spec.Journal != nil {
 		s.Journal = p.journal
 	}
@@ -235,7 +236,8 @@ func (p *plane) status() Status {
 // writeStatus writes the status if it says something new.
 func (c *controller) writeStatus(ctx context.Context, o *object, status Status) error {
 	status.Made = status.Made || o.Status.Made
-	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: status.Phase, Message: status.Message, ObservedGeneration: o.Generation}
+	ready := metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: status.Phase, Message: status.Message,
+		ObservedGeneration: o.Generation}
 	if status.Phase == phaseFailed {
 		ready.Status = metav1.ConditionFalse
 	}
@@ -244,7 +246,8 @@ func (c *controller) writeStatus(ctx context.Context, o *object, status Status) 
 	if equality.Semantic.DeepEqual(o.Status, status) {
 		return nil
 	}
-	patch, err := json.Marshal([]map[string]any{{"op": "test", "path": "/metadata/uid", "value": o.UID}, {"op": "add", "path": "/status", "value": status}})
+	patch, err := json.Marshal([]map[string]any{{"op": "test", "path": "/metadata/uid", "value": o.UID},
+		{"op": "add", "path": "/status", "value": status}})
 	if err != nil {
 		return err
 	}

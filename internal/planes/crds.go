@@ -33,7 +33,8 @@ const (
 	definitionsTimeout = 30 * time.Second
 )
 
-var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+	Resource: "customresourcedefinitions"}
 
 // definitions returns the CRDs that a spec names, as files, and a hash of them; no files if the
 // hash is the applied one. Those of a ControlPlane are read once: reading them wakes it.
@@ -87,7 +88,8 @@ func toBytes(content []json.RawMessage) (all [][]byte) {
 // definitionsIn returns the CRDs in a config map of the host, if that has the label. Errors show
 // nothing of its content.
 func (m *Manager) definitionsIn(ctx context.Context, name ConfigMap) (found []json.RawMessage, err error) {
-	o, err := m.objects.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+	o, err := m.objects.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(name.Namespace).Get(ctx,
+		name.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,8 @@ func (p *plane) mayWake(r *http.Request) bool {
 	if signed, err := isSigned(keys, r); signed || err != nil {
 		return true
 	}
-	name, err := p.manager.administrators.may(r, authorizationv1.ResourceAttributes{Verb: "update", Subresource: adminSubresource, Name: p.name})
+	name, err := p.manager.administrators.may(r,
+		authorizationv1.ResourceAttributes{Verb: "update", Subresource: adminSubresource, Name: p.name})
 	return name != "" || err != nil
 }
 
@@ -40,7 +41,8 @@ func isCertified(keys *pki.Store, r *http.Request) (bool, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return false, nil
 	}
-	options := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	options := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(),
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	for _, authority := range []string{pki.ClientCA, pki.FrontProxyCA} {
 		trusted, err := cert.CertsFromFile(keys.Cert(authority))
 		if err != nil {
@@ -68,7 +70,8 @@ func isSigned(keys *pki.Store, r *http.Request) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return slices.ContainsFunc(trusted.Verify, func(key crypto.PublicKey) bool { return token.Claims(key, &jwt.Claims{}) == nil }), nil
+	return slices.ContainsFunc(trusted.Verify,
+		func(key crypto.PublicKey) bool { return token.Claims(key, &jwt.Claims{}) == nil }), nil
 }
 
 // credentialOf returns a hash of the credentials of a request, or nil without any.

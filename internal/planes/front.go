@@ -22,7 +22,8 @@ import (
 const prefix = "/clusters/"
 
 // infos reads what a request is about from its path.
-var infos = &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+var infos = &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"),
+	GrouplessAPIPrefixes: sets.NewString("api")}
 
 // serve serves the requests to control planes, and passes the others to the host.
 func (m *Manager) serve(w http.ResponseWriter, r *http.Request) {
@@ -33,7 +34,8 @@ func (m *Manager) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	name, inner, ok := split(r)
 	if !ok {
-		refuse(w, r, http.StatusNotFound, metav1.StatusReasonNotFound, "the path is not that of a control plane: "+prefix+"NAME/...")
+		refuse(w, r, http.StatusNotFound, metav1.StatusReasonNotFound,
+			"the path is not that of a control plane: "+prefix+"NAME/...")
 		return
 	}
 	p, err := m.plane(name)
@@ -75,16 +77,19 @@ func split(r *http.Request) (name string, inner *http.Request, ok bool) {
 // serve answers a request with the control plane's server, or returns why it cannot.
 func (p *plane) serve(w http.ResponseWriter, r *http.Request) error {
 	if p.isAsleep() && !p.mayWake(r) {
-		refuse(w, r, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "the control plane sleeps; a request with credentials that are valid in it wakes it")
+		refuse(w, r, http.StatusUnauthorized, metav1.StatusReasonUnauthorized,
+			"the control plane sleeps; a request with credentials that are valid in it wakes it")
 		return nil
 	}
 	info, err := infos.NewRequestInfo(r)
-	if err == nil && info.Verb == "watch" && r.Method == http.MethodGet && r.Header.Get("Upgrade") == "" && !strings.Contains(r.URL.Path, "/watch/") {
+	if err == nil && info.Verb == "watch" && r.Method == http.MethodGet && r.Header.Get("Upgrade") == "" &&
+		!strings.Contains(r.URL.Path, "/watch/") {
 		return p.serveWatch(w, r)
 	}
 	if !p.budget.enter(p.manager.config.Host.Planes.RequestsInFlight) {
 		w.Header().Set("Retry-After", "1")
-		refuse(w, r, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "the control plane has planes.requestsInFlight requests; send fewer at a time, or raise it in the server's configuration")
+		refuse(w, r, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "the control plane has "+
+			"planes.requestsInFlight requests; send fewer at a time, or raise it in the server's configuration")
 		return nil
 	}
 	defer p.budget.leave()
@@ -111,22 +116,27 @@ func (m *Manager) refuse(w http.ResponseWriter, r *http.Request, name string, er
 		return // the client has gone
 	case errors.Is(err, errNotFound):
 		// Who may not see the ControlPlanes does not learn which there are.
-		if user, err := m.administrators.may(r, authorizationv1.ResourceAttributes{Verb: "get", Name: name}); err == nil && user != "" {
-			refuse(w, r, http.StatusNotFound, metav1.StatusReasonNotFound, "there is no control plane "+name+": kubectl get controlplanes lists them")
+		if user, err := m.administrators.may(r, authorizationv1.ResourceAttributes{Verb: "get", Name: name}); err == nil &&
+			user != "" {
+			refuse(w, r, http.StatusNotFound, metav1.StatusReasonNotFound,
+				"there is no control plane "+name+": kubectl get controlplanes lists them")
 			return
 		}
-		refuse(w, r, http.StatusForbidden, metav1.StatusReasonForbidden, "the control plane "+name+" does not exist, or you may not use it")
+		refuse(w, r, http.StatusForbidden, metav1.StatusReasonForbidden,
+			"the control plane "+name+" does not exist, or you may not use it")
 	default:
 		if errors.Is(err, errNotRunning) {
 			w.Header().Set("Retry-After", "1")
 		} // else clients would try again for long before they show the reason
-		refuse(w, r, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the control plane "+name+" is not available: "+err.Error())
+		refuse(w, r, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
+			"the control plane "+name+" is not available: "+err.Error())
 	}
 }
 
 // refuse answers with a Status.
 func refuse(w http.ResponseWriter, r *http.Request, code int32, reason metav1.StatusReason, message string) {
-	responsewriters.ErrorNegotiated(&refusal{metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}, scheme.Codecs.WithoutConversion(), schema.GroupVersion{}, w, r)
+	responsewriters.ErrorNegotiated(&refusal{metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason,
+		Message: message}}, scheme.Codecs.WithoutConversion(), schema.GroupVersion{}, w, r)
 }
 
 // refusal is an error with a status.

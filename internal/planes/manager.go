@@ -60,7 +60,8 @@ type Manager struct {
 func New(config Config) *Manager {
 	m := &Manager{
 		config: config, starts: make(chan struct{}, startsAtOnce), planes: map[string]*plane{}, freed: make(chan struct{}),
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](10*time.Millisecond, maxRetry)),
+		queue: workqueue.NewTypedRateLimitingQueue(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[string](10*time.Millisecond, maxRetry)),
 	}
 	m.administrators = newAdministrators(m)
 	return m
@@ -69,7 +70,8 @@ func New(config Config) *Manager {
 // Extend adds to the options of the host what serves and runs the control planes.
 func (m *Manager) Extend(o *controlplane.Options) {
 	o.Resources = append(o.Resources, kind(m.config.Host))
-	o.Admission = append(o.Admission, controlplane.Admission{Name: "planes", Operations: []admission.Operation{admission.Create}, Mutate: addFinalizer})
+	o.Admission = append(o.Admission, controlplane.Admission{Name: "planes",
+		Operations: []admission.Operation{admission.Create}, Mutate: addFinalizer})
 	o.Controllers = append(o.Controllers, controlplane.Controller{Name: "planes", Run: m.run})
 	inner := o.Middleware
 	o.Middleware = func(next http.Handler) http.Handler {

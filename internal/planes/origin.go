@@ -99,7 +99,8 @@ func (c *controller) copy(ctx context.Context, from, target string) error {
 // restore fills a directory from a backup or a journal.
 func (m *Manager) restore(ctx context.Context, from From, target string) (err error) {
 	host := m.config.Host
-	source := journal.RestoreConfig{Key: backup.Key{IdentityFile: host.Planes.IdentityFile}, Target: journal.Target{At: from.At.Time}, Say: func(string, ...any) {}}
+	source := journal.RestoreConfig{Key: backup.Key{IdentityFile: host.Planes.IdentityFile},
+		Target: journal.Target{At: from.At.Time}, Say: func(string, ...any) {}}
 	if from.Backup != "" {
 		if source.File, err = backupBelow(BackupDir(host, ""), from.Backup); err != nil {
 			return err
@@ -111,7 +112,8 @@ func (m *Manager) restore(ctx context.Context, from From, target string) (err er
 	cfg.DataDir = target
 	_, err = parts.Restore(ctx, cfg, warningsOf(m.config.Log, filepath.Base(target)), source)
 	if errors.Is(err, backup.ErrEncrypted) {
-		return fmt.Errorf("the backup %s is encrypted: set planes.identityFile in the configuration of the server: %w", from.Backup+from.Journal, err)
+		return fmt.Errorf("the backup %s is encrypted: set planes.identityFile in the configuration of the server: %w",
+			from.Backup+from.Journal, err)
 	}
 	if err != nil {
 		return err
@@ -133,11 +135,13 @@ func backupBelow(dir, name string) (string, error) {
 	file := filepath.Join(dir, name)
 	info, err := os.Stat(file)
 	if err == nil && info.IsDir() {
-		file, _, err = backup.Latest(file, backup.ReasonManual, backup.ReasonScheduled, backup.ReasonUpgrade, backup.ReasonArchive)
+		file, _, err = backup.Latest(file, backup.ReasonManual, backup.ReasonScheduled,
+			backup.ReasonUpgrade, backup.ReasonArchive)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || err == nil && file == "":
-		return "", fmt.Errorf("there is no backup %q below planes.backupDir, which is %s: put it there, or correct spec.from.backup of a new ControlPlane", name, dir)
+		return "", fmt.Errorf("there is no backup %q below planes.backupDir, which is %s: put it there, "+
+			"or correct spec.from.backup of a new ControlPlane", name, dir)
 	case err != nil:
 		return "", fmt.Errorf("find the backup %q: %w", name, err)
 	}

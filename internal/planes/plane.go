@@ -67,7 +67,8 @@ type plane struct {
 }
 
 func newPlane(m *Manager, name string) *plane {
-	return &plane{manager: m, name: name, changed: make(chan struct{}), watches: map[*watcher]struct{}{}, media: map[string]string{}, budget: newBudget()}
+	return &plane{manager: m, name: name, changed: make(chan struct{}), watches: map[*watcher]struct{}{},
+		media: map[string]string{}, budget: newBudget()}
 }
 
 // dir is the data directory.

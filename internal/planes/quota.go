@@ -35,7 +35,8 @@ func (p *plane) objectQuota() controlplane.Admission {
 			atMost = count
 		}
 		if atMost >= quota {
-			return admission.NewForbidden(attributes, fmt.Errorf("the control plane has %d objects, of at most %d: delete some, or raise spec.quota.objects of the ControlPlane %s on its server", atMost, quota, p.name))
+			return admission.NewForbidden(attributes, fmt.Errorf("the control plane has %d objects, of at most %d: "+
+				"delete some, or raise spec.quota.objects of the ControlPlane %s on its server", atMost, quota, p.name))
 		}
 		atMost++
 		return nil
@@ -46,7 +47,8 @@ func (p *plane) objectQuota() controlplane.Admission {
 // isStored reports whether a creation makes an object in the store.
 func isStored(attributes admission.Attributes) bool {
 	group := attributes.GetResource().Group
-	return !attributes.IsDryRun() && attributes.GetSubresource() == "" && group != "authentication.k8s.io" && group != "authorization.k8s.io"
+	return !attributes.IsDryRun() && attributes.GetSubresource() == "" && group != "authentication.k8s.io" &&
+		group != "authorization.k8s.io"
 }
 
 // isOwn reports whether the user is the control plane itself, or one of its controllers.

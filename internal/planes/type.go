@@ -18,7 +18,8 @@ import (
 
 // Resource is the resource of the type ControlPlane. It is cluster-scoped. The group is not
 // kube-hyper-mini.io, which has a CRD (ServiceEndpoint): a group has Go types or CRDs.
-var Resource = schema.GroupVersionResource{Group: "planes.kube-hyper-mini.io", Version: "v1alpha1", Resource: "controlplanes"}
+var Resource = schema.GroupVersionResource{Group: "planes.kube-hyper-mini.io",
+	Version: "v1alpha1", Resource: "controlplanes"}
 
 // finalizer keeps a ControlPlane until its directory is removed.
 const finalizer = "kube-hyper-mini.io/data"
@@ -161,7 +162,8 @@ func durationOf(text string, otherwise time.Duration) time.Duration {
 
 // addFinalizer gives new objects the finalizer.
 func addFinalizer(_ context.Context, attributes admission.Attributes) error {
-	if o, ok := attributes.GetObject().(*object); ok && attributes.GetSubresource() == "" && !slices.Contains(o.Finalizers, finalizer) {
+	if o, ok := attributes.GetObject().(*object); ok && attributes.GetSubresource() == "" &&
+		!slices.Contains(o.Finalizers, finalizer) {
 		o.Finalizers = append(o.Finalizers, finalizer)
 	}
 	return nil

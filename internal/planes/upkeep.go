@@ -50,7 +50,8 @@ func (m *Manager) keep(ctx context.Context, p *plane, remove func(ctx context.Co
 	}
 	if life := durationOf(spec.Lifetime, 0); life > 0 && time.Since(p.used()) >= life {
 		if err := remove(ctx, p.name); err != nil {
-			m.config.Log.Warn("deleting a control plane at the end of its lifetime failed; it is tried again", "plane", p.name, "error", err)
+			m.config.Log.Warn("deleting a control plane at the end of its lifetime failed; it is tried again",
+				"plane", p.name, "error", err)
 		}
 	}
 }

@@ -96,7 +96,8 @@ func (f From) validate(host *config.ServerConfiguration, path *field.Path) (errs
 		errs = append(errs, field.Invalid(path.Child("controlPlane"), f.ControlPlane, "is not the name of a ControlPlane"))
 	}
 	if f.Backup != "" && !isBelow(f.Backup) {
-		errs = append(errs, field.Invalid(path.Child("backup"), f.Backup, "is not a path below planes.backupDir of the server, as acme or acme/FILE"))
+		errs = append(errs, field.Invalid(path.Child("backup"), f.Backup,
+			"is not a path below planes.backupDir of the server, as acme or acme/FILE"))
 	}
 	switch {
 	case f.Journal == "" && !f.At.IsZero():
@@ -104,7 +105,8 @@ func (f From) validate(host *config.ServerConfiguration, path *field.Path) (errs
 	case f.Journal != "" && host.Planes.Journal == "":
 		errs = append(errs, field.Forbidden(path.Child("journal"), noJournals))
 	case f.Journal != "" && !isBelow(f.Journal):
-		errs = append(errs, field.Invalid(path.Child("journal"), f.Journal, "is not a path below planes.journal of the server"))
+		errs = append(errs, field.Invalid(path.Child("journal"), f.Journal,
+			"is not a path below planes.journal of the server"))
 	}
 	return errs
 }
@@ -119,7 +121,8 @@ func isBelow(path string) bool {
 func (c CRDs) validate(path *field.Path) (errs field.ErrorList) {
 	for i, of := range c.ConfigMaps {
 		if len(validation.IsDNS1123Label(of.Namespace)) > 0 || len(validation.IsDNS1123Subdomain(of.Name)) > 0 {
-			errs = append(errs, field.Invalid(path.Child("configMaps").Index(i), of.Namespace+"/"+of.Name, "is not the namespace and name of a config map"))
+			errs = append(errs, field.Invalid(path.Child("configMaps").Index(i), of.Namespace+"/"+of.Name,
+				"is not the namespace and name of a config map"))
 		}
 	}
 	if c.ControlPlane != "" && len(validation.IsDNS1123Label(c.ControlPlane)) > 0 {

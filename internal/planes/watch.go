@@ -57,7 +57,8 @@ func mediaKey(r *http.Request) string { return r.URL.Path + " " + r.Header.Get("
 func (p *plane) serveWatch(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	x := &watcher{plane: p, request: r.WithContext(ctx), client: w, ctx: ctx, cancel: cancel, next: make(chan http.Handler, 1), opened: make(chan struct{})}
+	x := &watcher{plane: p, request: r.WithContext(ctx), client: w, ctx: ctx, cancel: cancel,
+		next: make(chan http.Handler, 1), opened: make(chan struct{})}
 	if seconds, err := strconv.ParseInt(r.URL.Query().Get("timeoutSeconds"), 10, 32); err == nil && seconds > 0 {
 		x.deadline = time.Now().Add(time.Duration(seconds) * time.Second)
 	}

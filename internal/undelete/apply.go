@@ -120,7 +120,8 @@ func (p *Plan) isServersOwn(item *Item) bool {
 
 // adopt gives the service account that the server has made for a new namespace the
 // content of the journal.
-func (p *Plan) adopt(ctx context.Context, item *Item, wanted *unstructured.Unstructured) (updated *unstructured.Unstructured, err error) {
+func (p *Plan) adopt(ctx context.Context, item *Item,
+	wanted *unstructured.Unstructured) (updated *unstructured.Unstructured, err error) {
 	client := p.client.at(item.mapping, item.Namespace)
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		live, err := client.Get(ctx, item.Name, metav1.GetOptions{})

@@ -151,7 +151,8 @@ func (p *Plan) compare(ctx context.Context, item *Item, former, wanted *unstruct
 	case p.mark != nil && !live.GetCreationTimestamp().Time.Before(p.mark.created):
 		item.becomes(Exists, "it was created since the interrupted run began")
 	default:
-		item.becomes(Taken, "another object has its name since "+live.GetCreationTimestamp().Local().Format("2006-01-02 15:04:05"))
+		item.becomes(Taken,
+			"another object has its name since "+live.GetCreationTimestamp().Local().Format("2006-01-02 15:04:05"))
 	}
 	if item.comesBack() {
 		item.NewUID = live.GetUID()

@@ -188,7 +188,8 @@ type definition struct {
 
 func newDefinition(object *unstructured.Unstructured) (*definition, error) {
 	text := func(fields ...string) string {
-		value, _, _ := unstructured.NestedString(object.Object, append([]string{"spec"}, fields...)...) // empty is an error below
+		// empty is an error below
+		value, _, _ := unstructured.NestedString(object.Object, append([]string{"spec"}, fields...)...)
 		return value
 	}
 	d := &definition{

@@ -65,7 +65,8 @@ func NewPlan(ctx context.Context, client *Client, from *history.Journal, request
 			"kube-hyper-mini undelete crd %[1]s", request.Object.GroupResource)
 	}
 	if isEvent(request.Object.GroupKind()) {
-		return nil, errors.New("events are not brought back: they are records of the past; read them with kube-hyper-mini history show")
+		return nil, errors.New("events are not brought back: they are records of the past; read them with " +
+			"kube-hyper-mini history show")
 	}
 	mark, err := client.readMark(ctx, request.Object)
 	if err != nil {

@@ -89,14 +89,16 @@ func (p *Plan) removeMark(ctx context.Context) error {
 // isUnfinished reports whether a run has created an object, and ended before it restored the
 // status or the field managers.
 func isUnfinished(live, former *unstructured.Unstructured) bool {
-	ours := slices.ContainsFunc(live.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool { return m.Manager == fieldManager })
+	ours := slices.ContainsFunc(live.GetManagedFields(),
+		func(m metav1.ManagedFieldsEntry) bool { return m.Manager == fieldManager })
 	_, status := former.Object["status"]
 	return ours && (len(former.GetManagedFields()) > 0 || status && !hasStatusManager(live))
 }
 
 // hasStatusManager reports whether a client has written the status since the creation.
 func hasStatusManager(live *unstructured.Unstructured) bool {
-	return slices.ContainsFunc(live.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool { return m.Subresource == "status" })
+	return slices.ContainsFunc(live.GetManagedFields(),
+		func(m metav1.ManagedFieldsEntry) bool { return m.Subresource == "status" })
 }
 
 // isEmptyAccount reports whether a service account is as the server makes it.
@@ -108,7 +110,8 @@ func isEmptyAccount(account *unstructured.Unstructured) bool {
 
 // serverFields are set by the server for a new object.
 var serverFields = []string{
-	"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields",
+	"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
+	"selfLink", "managedFields",
 }
 
 // deletionFinalizers are set by a deletion.

@@ -19,9 +19,11 @@ import (
 
 // Restore makes a backup, or a state of a journal, the content of the configuration's data
 // directory, as [journal.Restore]. The configuration has been completed.
-func Restore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, restore journal.RestoreConfig) (*backup.Restored, error) {
+func Restore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger,
+	restore journal.RestoreConfig) (*backup.Restored, error) {
 	if len(cfg.Etcd.External.Endpoints) > 0 {
-		return nil, errors.New("the configuration has an external etcd: restore into a data directory of an embedded one, and see \"Out of the embedded etcd\" in \"kube-hyper-mini help several-servers\"")
+		return nil, errors.New("the configuration has an external etcd: restore into a data directory of an embedded one, " +
+			"and see \"Out of the embedded etcd\" in \"kube-hyper-mini help several-servers\"")
 	}
 	last, err := lastRevision(ctx, cfg)
 	if err != nil {
@@ -35,7 +37,8 @@ func Restore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Log
 
 func restoreConfig(cfg *config.ServerConfiguration) backup.RestoreConfig {
 	// The spool of the journal has the identity of its writer.
-	restore := backup.RestoreConfig{Keep: []string{"journal"}, DataDir: cfg.DataDir, Named: cfg.NamedPaths(), Stamp: datadir.CurrentStamp()}
+	restore := backup.RestoreConfig{Keep: []string{"journal"}, DataDir: cfg.DataDir, Named: cfg.NamedPaths(),
+		Stamp: datadir.CurrentStamp()}
 	// Backups in the data directory are not part of the data.
 	if inside, below := strings.CutPrefix(cfg.Backup.Dir, cfg.DataDir+string(filepath.Separator)); below {
 		name, _, _ := strings.Cut(inside, string(filepath.Separator))
@@ -57,10 +60,12 @@ func onOneDisk(cfg *config.ServerConfiguration) (found []config.Field) {
 }
 
 // StoppedBackups returns what makes backups of an embedded etcd that is not running.
-func StoppedBackups(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, log *slog.Logger) *backup.Maker {
+func StoppedBackups(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp,
+	log *slog.Logger) *backup.Maker {
 	data := dir.Join("etcd")
 	return backup.NewMaker(backup.MakerConfig{
-		Backup: cfg.Backup, Prefix: cfg.Etcd.External.Prefix, Effective: cfg.Marshal, Files: cfg.InputFiles, Dir: dir, Stamp: stamp, Log: log,
+		Backup: cfg.Backup, Prefix: cfg.Etcd.External.Prefix, Effective: cfg.Marshal, Files: cfg.InputFiles,
+		Dir: dir, Stamp: stamp, Log: log,
 		Size: func(context.Context) (int64, error) { return etcd.StoppedSize(data) },
 		Snapshot: func(ctx context.Context) (io.ReadCloser, error) {
 			return etcd.SnapshotStopped(ctx, data, backup.SpoolDir(dir.Path()), logging.Zap(log, cfg.Logging.Verbosity))
@@ -69,12 +74,15 @@ func StoppedBackups(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp dat
 }
 
 // Backups returns what makes backups of a running store.
-func Backups(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, store datastore.Datastore, log *slog.Logger) *backup.Maker {
+func Backups(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, store datastore.Datastore,
+	log *slog.Logger) *backup.Maker {
 	for _, field := range onOneDisk(cfg) {
-		log.Warn(field.Path+" is on the disk of the data, and lost with it: choose a directory on another disk", "path", field.Value)
+		log.Warn(field.Path+" is on the disk of the data, and lost with it: choose a directory on another disk", "path",
+			field.Value)
 	}
 	return backup.NewMaker(backup.MakerConfig{
-		Backup: cfg.Backup, Prefix: cfg.Etcd.External.Prefix, Effective: cfg.Marshal, Files: cfg.InputFiles, Dir: dir, Stamp: stamp, Log: log,
+		Backup: cfg.Backup, Prefix: cfg.Etcd.External.Prefix, Effective: cfg.Marshal, Files: cfg.InputFiles,
+		Dir: dir, Stamp: stamp, Log: log,
 		Snapshot: store.Snapshot,
 		Size: func(ctx context.Context) (int64, error) {
 			status, err := store.Connection().Status(ctx)

@@ -16,7 +16,8 @@ import (
 // JournalWriter returns the writer of the journal of a server, or nil if
 // the configuration has no destination. The writer uses the store only while it runs. lead
 // waits until this server runs the controllers of an external etcd.
-func JournalWriter(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, store datastore.Datastore, maker *backup.Maker,
+func JournalWriter(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp,
+	store datastore.Datastore, maker *backup.Maker,
 	lead func(context.Context) (context.Context, error), record logging.EventFunc, log *slog.Logger,
 ) (*journal.Writer, error) {
 	if cfg.Journal.Destination == "" {
@@ -30,9 +31,10 @@ func JournalWriter(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp data
 	writer := journal.Config{
 		Store: destination, DataDir: dir.Path(), KeyFiles: map[string]string{},
 		Interval: cfg.Journal.Interval.Duration, Retention: cfg.Journal.Retention.Duration,
-		MaxSpool: cfg.Journal.MaxSpool.Value(), TakeOver: cfg.Journal.TakeOver, StopIfSuperseded: cfg.Journal.StopIfSuperseded,
-		Encryption: encryption, Version: stamp.Version,
-		Connect: store.Connection, WaitReady: store.WaitReady, Base: journal.NewBase(maker, encryption), Log: log, Record: record,
+		MaxSpool: cfg.Journal.MaxSpool.Value(), TakeOver: cfg.Journal.TakeOver,
+		StopIfSuperseded: cfg.Journal.StopIfSuperseded, Encryption: encryption, Version: stamp.Version,
+		Connect: store.Connection, WaitReady: store.WaitReady, Base: journal.NewBase(maker, encryption),
+		Log: log, Record: record,
 	}
 	for _, field := range cfg.InputFiles() {
 		if field.EncryptsObjects {
@@ -53,7 +55,8 @@ func JournalLocation(cfg *config.ServerConfiguration, url string) journal.Locati
 	if url == "" {
 		url = cfg.Journal.Destination
 	}
-	return journal.Location{URL: url, Endpoint: cfg.Journal.Endpoint, Region: cfg.Journal.Region, CredentialsFile: cfg.Journal.CredentialsFile}
+	return journal.Location{URL: url, Endpoint: cfg.Journal.Endpoint, Region: cfg.Journal.Region,
+		CredentialsFile: cfg.Journal.CredentialsFile}
 }
 
 // lastRevision is the last revision of the configured journal; 0 without one.

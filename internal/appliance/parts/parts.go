@@ -21,13 +21,15 @@ import (
 func Identity(cfg *config.ServerConfiguration, dir *datadir.Dir, allowNew bool, log *slog.Logger) identity.Config {
 	return identity.Config{
 		Serving: cfg.Serving, Kubeconfig: cfg.Kubeconfig, Encryption: cfg.APIServer.Encryption, External: cfg.Etcd.External,
-		TokenKeyFiles: cfg.APIServer.Authentication.ServiceAccountKeyFiles, BackupDir: cfg.Backup.Dir, Dir: dir, AllowNew: allowNew, Log: log,
+		TokenKeyFiles: cfg.APIServer.Authentication.ServiceAccountKeyFiles, BackupDir: cfg.Backup.Dir, Dir: dir,
+		AllowNew: allowNew, Log: log,
 	}
 }
 
 // Datastore returns the configuration of the store.
 func Datastore(cfg *config.ServerConfiguration, dir *datadir.Dir, log *slog.Logger) datastore.Config {
-	return datastore.Config{External: cfg.Etcd.External, Embedded: cfg.Etcd.Embedded, Dir: dir, Log: log, Verbosity: cfg.Logging.Verbosity}
+	return datastore.Config{External: cfg.Etcd.External, Embedded: cfg.Etcd.Embedded, Dir: dir, Log: log,
+		Verbosity: cfg.Logging.Verbosity}
 }
 
 // APIServer are the parts of the configuration that the API server reads.
@@ -44,9 +46,11 @@ func APIServer(cfg *config.ServerConfiguration) apiserver.Settings {
 
 // KeyRotator rotates the key that encrypts resources while no server runs. A running server
 // adds what it has.
-func KeyRotator(cfg *config.ServerConfiguration, dir *datadir.Dir, store datastore.Datastore, log *slog.Logger) *admin.KeyRotator {
+func KeyRotator(cfg *config.ServerConfiguration, dir *datadir.Dir, store datastore.Datastore,
+	log *slog.Logger) *admin.KeyRotator {
 	return &admin.KeyRotator{
-		ConfigFile: cfg.APIServer.Encryption.ConfigFile, File: dir.Join("encryption", "config.yaml"), Root: cfg.Etcd.External.Prefix, Store: store, Log: log,
+		ConfigFile: cfg.APIServer.Encryption.ConfigFile, File: dir.Join("encryption", "config.yaml"),
+		Root: cfg.Etcd.External.Prefix, Store: store, Log: log,
 	}
 }
 

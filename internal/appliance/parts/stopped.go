@@ -43,8 +43,10 @@ func withStore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.L
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	if now := datadir.CurrentStamp(); len(cfg.Etcd.External.Endpoints) == 0 && dir.Previous != nil && now.NewerThan(*dir.Previous) {
-		return fmt.Errorf("the data directory %s was written by kube-hyper-mini %s, and this is the newer %s: start the server once, which makes a backup before it takes the data over", dir.Path(), dir.Previous, now)
+	if now := datadir.CurrentStamp(); len(cfg.Etcd.External.Endpoints) == 0 && dir.Previous != nil &&
+		now.NewerThan(*dir.Previous) {
+		return fmt.Errorf("the data directory %s was written by kube-hyper-mini %s, and this is the newer %s: "+
+			"start the server once, which makes a backup before it takes the data over", dir.Path(), dir.Previous, now)
 	}
 	store := datastore.New(Datastore(cfg, dir, log))
 	return lifecycle.While(ctx, lifecycle.Part{Name: "etcd", Run: store.Run}, func(ctx context.Context) error {
@@ -60,7 +62,8 @@ func withStore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.L
 // SaveBackup makes a backup of a data directory that no server uses
 // (datadir.ErrLocked if one does). The configuration has been completed. The data
 // of an embedded etcd stays as it is.
-func SaveBackup(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, w io.Writer, options backup.Options) (err error) {
+func SaveBackup(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, w io.Writer,
+	options backup.Options) (err error) {
 	if err := datadir.RequireUsed(cfg.DataDir); err != nil {
 		return fmt.Errorf("nothing to save: %w", err) // before a file is written
 	}
@@ -76,27 +79,32 @@ func SaveBackup(ctx context.Context, cfg *config.ServerConfiguration, log *slog.
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
 	if !etcd.Exists(dir.Join("etcd")) {
-		return fmt.Errorf("nothing to save: %s has no data of etcd; if the objects are in an external etcd, set etcd.external in the configuration", dir.Path())
+		return fmt.Errorf("nothing to save: %s has no data of etcd; if the objects are in an external etcd, "+
+			"set etcd.external in the configuration", dir.Path())
 	}
 	maker := StoppedBackups(cfg, dir, *dir.Previous, log)
 	return errors.Join(maker.Produce(options)(ctx, w), backup.SweepSpool(dir.Path()))
 }
 
 // Defragment defragments the database.
-func Defragment(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger) (done maintenance.Defragmented, err error) {
+func Defragment(ctx context.Context, cfg *config.ServerConfiguration,
+	log *slog.Logger) (done maintenance.Defragmented, err error) {
 	if len(cfg.Etcd.External.Endpoints) > 0 {
 		return done, admin.ErrExternal
 	}
-	err = withStore(ctx, cfg, log, "defragment", func(ctx context.Context, _ *datadir.Dir, store datastore.Datastore) error {
-		done, err = store.Maintenance().Defragment(ctx)
-		return err
-	})
+	err = withStore(ctx, cfg, log, "defragment",
+		func(ctx context.Context, _ *datadir.Dir, store datastore.Datastore) error {
+			done, err = store.Maintenance().Defragment(ctx)
+			return err
+		})
 	return done, err
 }
 
 // RotateKey rotates the key that encrypts resources and calls report with its progress.
-func RotateKey(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, report func(encryption.Progress) error) error {
-	return withStore(ctx, cfg, log, "rotate", func(ctx context.Context, dir *datadir.Dir, store datastore.Datastore) error {
+func RotateKey(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger,
+	report func(encryption.Progress) error) error {
+	return withStore(ctx, cfg, log, "rotate", func(ctx context.Context, dir *datadir.Dir,
+		store datastore.Datastore) error {
 		if err := store.Register(ctx); err != nil {
 			return err
 		}
@@ -105,7 +113,8 @@ func RotateKey(ctx context.Context, cfg *config.ServerConfiguration, log *slog.L
 }
 
 // ChangeCertificates applies the change to the certificates and keys.
-func ChangeCertificates(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger, change admin.CertificateChange) (done *admin.CertificatesChanged, err error) {
+func ChangeCertificates(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger,
+	change admin.CertificateChange) (done *admin.CertificatesChanged, err error) {
 	if err := datadir.Removable(cfg.DataDir); err != nil {
 		return nil, fmt.Errorf("no certificates to change: %w", err) // before a file is written
 	}

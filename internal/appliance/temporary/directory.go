@@ -46,7 +46,8 @@ func checkRoom(parent string) error {
 		return fmt.Errorf("use the temporary directory %s: %w; set TMPDIR to another directory", parent, err)
 	}
 	if free < minRoom {
-		return fmt.Errorf("%w: the temporary directory %s has %s free, and a server needs %s; make room, or set TMPDIR to another directory",
+		return fmt.Errorf("%w: the temporary directory %s has %s free, and a server needs %s; make room, "+
+			"or set TMPDIR to another directory",
 			datadir.ErrNoSpace, parent, datadir.Size(free), datadir.Size(minRoom))
 	}
 	return nil

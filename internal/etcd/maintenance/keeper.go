@@ -111,8 +111,8 @@ type Keeper struct {
 // New returns a keeper. Run starts its work.
 func New(config Config) *Keeper {
 	return &Keeper{
-		config: config, metrics: newKeeperMetrics(), disk: datadir.DiskSpace, checked: make(chan struct{}), writes: semaphore.NewWeighted(allWrites),
-		nextDefragment: time.Now().Add(startDelay),
+		config: config, metrics: newKeeperMetrics(), disk: datadir.DiskSpace, checked: make(chan struct{}),
+		writes: semaphore.NewWeighted(allWrites), nextDefragment: time.Now().Add(startDelay),
 	}
 }
 
@@ -246,7 +246,8 @@ func (s usage) share() float64 { return float64(s.size) / float64(s.quota) }
 // logDiskError logs that the free space of the disk is unknown.
 func (k *Keeper) logDiskError(err error) {
 	if k.diskErrors.Changed(k.config.Dir, err.Error()) {
-		k.config.Log.Warn("the database is not maintained: the free space of its disk is unknown", "dir", k.config.Dir, "error", err)
+		k.config.Log.Warn("the database is not maintained: the free space of its disk is unknown", "dir", k.config.Dir,
+			"error", err)
 	}
 }
 
@@ -273,7 +274,8 @@ func (k *Keeper) warnNearQuota(s usage) {
 		k.eventNearQuota(s)
 		return
 	}
-	k.config.Log.Info("the database is no longer near its quota", "size", datadir.Size(s.size), "quota", datadir.Size(s.quota))
+	k.config.Log.Info("the database is no longer near its quota", "size", datadir.Size(s.size),
+		"quota", datadir.Size(s.quota))
 	k.event(corev1.EventTypeNormal, "DatabaseBelowQuota", "The database takes %s of its quota of %s",
 		datadir.Size(s.size), datadir.Size(s.quota))
 }

@@ -30,8 +30,8 @@ func (k *Keeper) raiseAlarm(ctx context.Context) bool {
 }
 
 func (k *Keeper) diskRefusal(s usage) string {
-	return fmt.Sprintf("the disk of %s has only %s left: reads and deletions are served, other writes are refused until %s are free",
-		k.config.Dir, datadir.Size(s.free), datadir.Size(s.resume()))
+	return fmt.Sprintf("the disk of %s has only %s left: reads and deletions are served, other writes are refused "+
+		"until %s are free", k.config.Dir, datadir.Size(s.free), datadir.Size(s.resume()))
 }
 
 // resume returns the free space of the disk, in bytes, at which writes are accepted
@@ -80,7 +80,8 @@ func (k *Keeper) endRefusal(ctx context.Context, s usage) {
 // attemptDue reports whether to try to make room: the objects have changed since the
 // last attempt, and the delay is over. An attempt blocks all reads and writes.
 func (k *Keeper) attemptDue() bool {
-	return k.lastAttempt.IsZero() || time.Since(k.lastAttempt) >= k.attemptDelay && k.config.Database.Revision() != k.attemptRevision
+	return k.lastAttempt.IsZero() || time.Since(k.lastAttempt) >= k.attemptDelay &&
+		k.config.Database.Revision() != k.attemptRevision
 }
 
 // makeRoom compacts and defragments the database.
@@ -114,7 +115,8 @@ func (k *Keeper) accept(ctx context.Context, s usage) {
 	k.config.Log.Info("writes are accepted again", "size", datadir.Size(s.size), "quota", datadir.Size(s.quota),
 		"disk", datadir.Size(s.free))
 	k.event(corev1.EventTypeNormal, "DatabaseWritable", "Writes were refused and are accepted again: the database "+
-		"takes %s of its quota of %s, its disk has %s free", datadir.Size(s.size), datadir.Size(s.quota), datadir.Size(s.free))
+		"takes %s of its quota of %s, its disk has %s free",
+		datadir.Size(s.size), datadir.Size(s.quota), datadir.Size(s.free))
 	if k.NearQuota() {
 		k.eventNearQuota(s) // a full database had no room for this event
 	}

@@ -36,7 +36,8 @@ import (
 // has no objects, unless its body is invalid. Other requests, those with errors among them,
 // are left to that handler.
 func NamesObject(r *http.Request, info *request.RequestInfo, crd *apiextensionsv1.CustomResourceDefinition) bool {
-	if info.Name == "" || !servedPlainly(crd, info) || crd.Spec.Scope == apiextensionsv1.NamespaceScoped && info.Namespace == "" {
+	if info.Name == "" || !servedPlainly(crd, info) ||
+		crd.Spec.Scope == apiextensionsv1.NamespaceScoped && info.Namespace == "" {
 		return false
 	}
 	if _, _, err := negotiation.NegotiateOutputMediaType(r, apiextensionsapiserver.Codecs,
@@ -72,6 +73,7 @@ func WriteNotFound(w http.ResponseWriter, r *http.Request, info *request.Request
 		version := schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}
 		responsewriters.ErrorNegotiated(err, apiextensionsapiserver.Codecs, version, w, r)
 	}
-	metrics.InstrumentHandlerFunc(strings.ToUpper(info.Verb), info.APIGroup, info.APIVersion, info.Resource, info.Subresource,
+	metrics.InstrumentHandlerFunc(strings.ToUpper(info.Verb), info.APIGroup, info.APIVersion,
+		info.Resource, info.Subresource,
 		metrics.CleanScope(info), metrics.APIServerComponent, false, "", write)(w, r)
 }

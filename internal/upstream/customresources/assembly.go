@@ -59,10 +59,12 @@ type Handler interface {
 
 // NewHandler creates the handler of custom resources. It has no discovery handlers.
 func (a *Assembly) NewHandler(crds informers.CustomResourceDefinitionInformer, delegate http.Handler,
-	stores genericregistry.RESTOptionsGetter, establishing *establish.EstablishingController, group *genericapiserver.APIGroupInfo,
+	stores genericregistry.RESTOptionsGetter, establishing *establish.EstablishingController,
+	group *genericapiserver.APIGroupInfo,
 ) (Handler, error) {
 	handler, err := apiextensionsapiserver.NewCustomResourceDefinitionHandler(nil, nil, crds, delegate,
-		stores, a.Generic.AdmissionControl, establishing, a.extra.ServiceResolver, a.extra.AuthResolverWrapper, a.extra.MasterCount,
+		stores, a.Generic.AdmissionControl, establishing, a.extra.ServiceResolver,
+		a.extra.AuthResolverWrapper, a.extra.MasterCount,
 		a.Server.Authorizer, a.Generic.RequestTimeout, time.Duration(a.Generic.MinRequestTimeout)*time.Second,
 		group.StaticOpenAPISpec, a.Generic.MaxRequestBodyBytes)
 	if err != nil {
@@ -73,7 +75,8 @@ func (a *Assembly) NewHandler(crds informers.CustomResourceDefinitionInformer, d
 
 // AddHooks starts the informer and the controllers with the server, which is healthy when
 // all CRDs have been read.
-func (a *Assembly) AddHooks(startInformer func(stop <-chan struct{}), controllers []func(context.Context), read cache.DoneChecker) error {
+func (a *Assembly) AddHooks(startInformer func(stop <-chan struct{}), controllers []func(context.Context),
+	read cache.DoneChecker) error {
 	hooks := []struct {
 		name string
 		run  genericapiserver.PostStartHookFunc

@@ -42,7 +42,8 @@ var defaultColumn = apiextensionsv1.CustomResourceColumnDefinition{
 // conversion to metadata nor another encoding is wanted.
 func tableOf(r *http.Request, verb string) (table, ok bool) {
 	accept := r.Header.Get("Accept")
-	if r.Header.Get("Upgrade") != "" || strings.Contains(accept, "as=PartialObjectMetadata") || strings.Contains(accept, "cbor") {
+	if r.Header.Get("Upgrade") != "" || strings.Contains(accept, "as=PartialObjectMetadata") ||
+		strings.Contains(accept, "cbor") {
 		return false, false
 	}
 	mediaType, ok := negotiation.NegotiateMediaTypeOptions(accept, plainSerializer.SupportedMediaTypes(),
@@ -73,7 +74,8 @@ func (w withTables) AllowsMediaTypeTransform(kind, subKind string, target *schem
 // tableOptions returns the options for a table; nil if they are wrong.
 func tableOptions(r *http.Request) *metav1.TableOptions {
 	options := &metav1.TableOptions{}
-	if err := internalversionscheme.ParameterCodec.DecodeParameters(r.URL.Query(), metav1.SchemeGroupVersion, options); err != nil {
+	if err := internalversionscheme.ParameterCodec.DecodeParameters(r.URL.Query(),
+		metav1.SchemeGroupVersion, options); err != nil {
 		return nil
 	}
 	if errs := validation.ValidateTableOptions(options); len(errs) > 0 {
@@ -91,7 +93,8 @@ func (p *PlainRequest) WriteTable(w http.ResponseWriter, r *http.Request, revisi
 		return err
 	}
 	p.instrument(w, r, func(w http.ResponseWriter, r *http.Request) {
-		responsewriters.WriteObjectNegotiated(apihelpers.GetMetaInternalVersionCodecs(), withTables{negotiation.DefaultEndpointRestrictions},
+		responsewriters.WriteObjectNegotiated(apihelpers.GetMetaInternalVersionCodecs(),
+			withTables{negotiation.DefaultEndpointRestrictions},
 			metav1.SchemeGroupVersion, w, r, http.StatusOK, table, false)
 	})
 	return nil

@@ -42,7 +42,8 @@ var (
 
 // Served returns the established CRDs of a group that serve the version, by plural name.
 // It changes the slice.
-func Served(gv schema.GroupVersion, group []*apiextensionsv1.CustomResourceDefinition) []*apiextensionsv1.CustomResourceDefinition {
+func Served(gv schema.GroupVersion,
+	group []*apiextensionsv1.CustomResourceDefinition) []*apiextensionsv1.CustomResourceDefinition {
 	served := slices.DeleteFunc(group, func(crd *apiextensionsv1.CustomResourceDefinition) bool {
 		return !apiextensionshelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established) ||
 			!apiextensionshelpers.HasServedCRDVersion(crd, gv.Version)
@@ -89,7 +90,8 @@ type described struct {
 }
 
 func describe(gv schema.GroupVersion, crd *apiextensionsv1.CustomResourceDefinition) described {
-	d := described{names: crd.Status.AcceptedNames, namespaced: crd.Spec.Scope == apiextensionsv1.NamespaceScoped, verbs: verbs}
+	d := described{names: crd.Status.AcceptedNames,
+		namespaced: crd.Spec.Scope == apiextensionsv1.NamespaceScoped, verbs: verbs}
 	if apiextensionshelpers.IsCRDConditionTrue(crd, apiextensionsv1.Terminating) {
 		d.verbs = terminatingVerbs
 	}
@@ -127,7 +129,8 @@ func Resources(gv schema.GroupVersion, served []*apiextensionsv1.CustomResourceD
 }
 
 // AggregatedVersion describes a version in the aggregated format.
-func AggregatedVersion(gv schema.GroupVersion, served []*apiextensionsv1.CustomResourceDefinition) apidiscoveryv2.APIVersionDiscovery {
+func AggregatedVersion(gv schema.GroupVersion,
+	served []*apiextensionsv1.CustomResourceDefinition) apidiscoveryv2.APIVersionDiscovery {
 	version := apidiscoveryv2.APIVersionDiscovery{Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent, Version: gv.Version}
 	for _, crd := range served {
 		d := describe(gv, crd)

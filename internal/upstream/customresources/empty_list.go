@@ -68,7 +68,8 @@ var fieldsWithoutSchema = []string{"metadata.name", "metadata.namespace"}
 
 // NewPlainRequest returns nil for other requests and for those with an error:
 // upstream's handler answers them.
-func NewPlainRequest(r *http.Request, info *request.RequestInfo, crd *apiextensionsv1.CustomResourceDefinition) *PlainRequest {
+func NewPlainRequest(r *http.Request, info *request.RequestInfo,
+	crd *apiextensionsv1.CustomResourceDefinition) *PlainRequest {
 	if info.Verb != "list" && info.Verb != "watch" || info.Subresource != "" || !servedPlainly(crd, info) {
 		return nil
 	}
@@ -80,7 +81,8 @@ func NewPlainRequest(r *http.Request, info *request.RequestInfo, crd *apiextensi
 	if !ok || table && p.Table == nil {
 		return nil
 	}
-	if err := internalversionscheme.ParameterCodec.DecodeParameters(r.URL.Query(), metav1.SchemeGroupVersion, &p.Options); err != nil {
+	if err := internalversionscheme.ParameterCodec.DecodeParameters(r.URL.Query(),
+		metav1.SchemeGroupVersion, &p.Options); err != nil {
 		return nil
 	}
 	watchList := utilfeature.DefaultFeatureGate.Enabled(features.WatchList)
@@ -154,6 +156,7 @@ func (p *PlainRequest) WriteList(w http.ResponseWriter, r *http.Request, revisio
 
 // instrument counts the request that write answers.
 func (p *PlainRequest) instrument(w http.ResponseWriter, r *http.Request, write http.HandlerFunc) {
-	metrics.InstrumentHandlerFunc("LIST", p.Info.APIGroup, p.Info.APIVersion, p.Info.Resource, "", metrics.CleanScope(p.Info),
+	metrics.InstrumentHandlerFunc("LIST", p.Info.APIGroup, p.Info.APIVersion, p.Info.Resource,
+		"", metrics.CleanScope(p.Info),
 		metrics.APIServerComponent, false, "", write)(w, r)
 }

@@ -44,7 +44,8 @@ const (
 // from the revision. begun is called when the handler watches.
 func Continue(w http.ResponseWriter, r *http.Request, revision int64, remaining time.Duration,
 	begun func()) (http.ResponseWriter, *http.Request) {
-	return responsewriter.WrapForHTTP1Or2(&continuedResponse{inner: w, begun: begun}), continuedFrom(r, revision, remaining)
+	return responsewriter.WrapForHTTP1Or2(&continuedResponse{inner: w,
+		begun: begun}), continuedFrom(r, revision, remaining)
 }
 
 // errNotContinued ends a watch whose rest would not continue what was sent to the
@@ -114,7 +115,8 @@ func (p *PlainRequest) WatchTimeout(minTimeout time.Duration) time.Duration {
 // event as upstream's watch cache. Clients list again.
 func (p *PlainRequest) RefuseOld(w http.ResponseWriter, r *http.Request, oldest int64) {
 	flowcontrol.WatchInitialized(r.Context())
-	expired := apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %s (%d)", p.Options.ResourceVersion, oldest))
+	expired := apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %s (%d)",
+		p.Options.ResourceVersion, oldest))
 	status := expired.Status()
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	// The error is that of a connection that the client has closed.

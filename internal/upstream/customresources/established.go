@@ -57,7 +57,8 @@ func (n Names) Overlap(other Names) bool {
 // rules of the naming controller.
 func (n Names) Collide(accepted apiextensionsv1.CustomResourceDefinitionNames) bool {
 	return slices.Contains(n.resources, accepted.Plural) || slices.Contains(n.resources, accepted.Singular) ||
-		overlap(n.resources, accepted.ShortNames) || slices.Contains(n.kinds, accepted.Kind) || slices.Contains(n.kinds, accepted.ListKind)
+		overlap(n.resources, accepted.ShortNames) || slices.Contains(n.kinds, accepted.Kind) ||
+		slices.Contains(n.kinds, accepted.ListKind)
 }
 
 // overlap reports whether two lists have a name in common.
@@ -87,7 +88,8 @@ func EstablishAccepted(crds informers.CustomResourceDefinitionInformer, controll
 			controller.QueueCRD(crd.Name, delay())
 		}
 	}
-	_, err := crds.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: queue, UpdateFunc: func(_, obj any) { queue(obj) }})
+	_, err := crds.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: queue,
+		UpdateFunc: func(_, obj any) { queue(obj) }})
 	if err != nil {
 		return fmt.Errorf("follow CustomResourceDefinitions to establish them: %w", err)
 	}

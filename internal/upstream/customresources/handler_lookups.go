@@ -59,7 +59,8 @@ func (h HandlerInformer) Informer() cache.SharedIndexInformer { return h }
 func (h HandlerInformer) Lister() listers.CustomResourceDefinitionLister { return handlerLister{h} }
 
 // AddEventHandler implements [cache.SharedInformer].
-func (h HandlerInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+func (h HandlerInformer) AddEventHandler(
+	handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	h.Follow(handler)
 	return nil, nil
 }
@@ -97,7 +98,8 @@ func RoutingView(crd *apiextensionsv1.CustomResourceDefinition, age bool) *apiex
 
 // WholeName has the name by which the handler gets the whole CRD.
 func WholeName(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
-	return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{UID: crd.UID, Name: wholePrefix + crd.Name}}
+	return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{UID: crd.UID,
+		Name: wholePrefix + crd.Name}}
 }
 
 // Drop has the handler drop what it has built for a CRD, if anything: an update to an empty

@@ -39,7 +39,8 @@ type LightDefinitions struct {
 }
 
 // StatusClient returns a client that writes the status of light CRDs.
-func (l LightDefinitions) StatusClient(crds client.CustomResourceDefinitionsGetter) client.CustomResourceDefinitionsGetter {
+func (l LightDefinitions) StatusClient(
+	crds client.CustomResourceDefinitionsGetter) client.CustomResourceDefinitionsGetter {
 	return statusClient{crds, l}
 }
 

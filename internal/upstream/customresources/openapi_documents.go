@@ -66,13 +66,17 @@ type Encoding struct {
 var (
 	V2Encodings = []Encoding{
 		{"json", "application/json", false},
-		{"com.github.proto-openapi.spec.v2@v1.0+protobuf", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf", true},
-		{"com.github.proto-openapi.spec.v2.v1.0+protobuf", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf", true},
+		{"com.github.proto-openapi.spec.v2@v1.0+protobuf",
+			"application/com.github.proto-openapi.spec.v2.v1.0+protobuf", true},
+		{"com.github.proto-openapi.spec.v2.v1.0+protobuf",
+			"application/com.github.proto-openapi.spec.v2.v1.0+protobuf", true},
 	}
 	V3Encodings = []Encoding{
 		{"json", "application/json", false},
-		{"com.github.proto-openapi.spec.v3@v1.0+protobuf", "application/com.github.proto-openapi.spec.v3.v1.0+protobuf", true},
-		{"com.github.proto-openapi.spec.v3.v1.0+protobuf", "application/com.github.proto-openapi.spec.v3.v1.0+protobuf", true},
+		{"com.github.proto-openapi.spec.v3@v1.0+protobuf",
+			"application/com.github.proto-openapi.spec.v3.v1.0+protobuf", true},
+		{"com.github.proto-openapi.spec.v3.v1.0+protobuf",
+			"application/com.github.proto-openapi.spec.v3.v1.0+protobuf", true},
 	}
 )
 

@@ -38,15 +38,18 @@ func NewProtobufStorage(getter genericregistry.RESTOptionsGetter) (*ProtobufStor
 	codecs := apiextensionsapiserver.Codecs
 	info, ok := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
 	if !ok {
-		return nil, fmt.Errorf("store CustomResourceDefinitions as %s: the API does not support it", runtime.ContentTypeProtobuf)
+		return nil, fmt.Errorf("store CustomResourceDefinitions as %s: the API does not support it",
+			runtime.ContentTypeProtobuf)
 	}
-	version := runtime.NewMultiGroupVersioner(apiextensionsv1beta1.SchemeGroupVersion, schema.GroupKind{Group: apiextensions.GroupName})
+	version := runtime.NewMultiGroupVersioner(apiextensionsv1beta1.SchemeGroupVersion,
+		schema.GroupKind{Group: apiextensions.GroupName})
 	return &ProtobufStorage{getter, versioning.NewDefaultingCodecForScheme(apiextensionsapiserver.Scheme,
 		info.Serializer, codecs.UniversalDeserializer(), version, runtime.InternalGroupVersioner)}, nil
 }
 
 // GetRESTOptions implements [genericregistry.RESTOptionsGetter].
-func (p *ProtobufStorage) GetRESTOptions(resource schema.GroupResource, example runtime.Object) (genericregistry.RESTOptions, error) {
+func (p *ProtobufStorage) GetRESTOptions(resource schema.GroupResource,
+	example runtime.Object) (genericregistry.RESTOptions, error) {
 	options, err := p.RESTOptionsGetter.GetRESTOptions(resource, example)
 	if err != nil {
 		return options, err

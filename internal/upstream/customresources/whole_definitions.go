@@ -38,7 +38,8 @@ import (
 
 // definitionsScope has what the negotiation of lists and watches of CRDs reads. All other
 // fields are for other requests.
-var definitionsScope = &handlers.RequestScope{TableConvertor: rest.NewDefaultTableConvertor(apiextensions.Resource("customresourcedefinitions"))}
+var definitionsScope = &handlers.RequestScope{TableConvertor: rest.NewDefaultTableConvertor(
+	apiextensions.Resource("customresourcedefinitions"))}
 
 // DefinitionsMediaType returns the content of the answer to a list or a watch of CRDs, with
 // the error with which the handler of CRDs refuses the request.
@@ -70,9 +71,11 @@ func ListHead(meta metav1.ListMeta, encode func(runtime.Object, io.Writer) error
 }
 
 // EncodeItem encodes the CRD as an item of a list that begins with head.
-func EncodeItem(crd *apiextensions.CustomResourceDefinition, encode func(runtime.Object, io.Writer) error, w io.Writer, head []byte) error {
+func EncodeItem(crd *apiextensions.CustomResourceDefinition, encode func(runtime.Object, io.Writer) error,
+	w io.Writer, head []byte) error {
 	var list bytes.Buffer
-	if err := encode(&apiextensions.CustomResourceDefinitionList{Items: []apiextensions.CustomResourceDefinition{*crd}}, &list); err != nil {
+	if err := encode(&apiextensions.CustomResourceDefinitionList{Items: []apiextensions.CustomResourceDefinition{*crd}},
+		&list); err != nil {
 		return err
 	}
 	item, begins := bytes.CutPrefix(list.Bytes(), head)

@@ -32,7 +32,8 @@ import (
 // which the disk has no room.
 func IsFullDisk(err error, dir string) bool {
 	text := err.Error()
-	return (errors.Is(err, syscall.ENOSPC) || strings.Contains(text, syscall.ENOSPC.Error())) && strings.Contains(text, dir)
+	return (errors.Is(err, syscall.ENOSPC) || strings.Contains(text, syscall.ENOSPC.Error())) &&
+		strings.Contains(text, dir)
 }
 
 // SnapshotReader reads a snapshot that etcd's client has begun. It waits for the first part.

@@ -56,10 +56,12 @@ func IsOn(plugin string, options *genericoptions.AdmissionOptions) bool {
 // AdmissionNeeds are the resources that admission plugins watch. A plugin whose
 // informer never syncs keeps the server unready.
 var AdmissionNeeds = map[string][]schema.GroupVersionResource{
-	lifecycle.PluginName:         {corev1.SchemeGroupVersion.WithResource("namespaces")},
-	resourcequota.PluginName:     {corev1.SchemeGroupVersion.WithResource("resourcequotas")},
-	mutatingwebhook.PluginName:   {admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingwebhookconfigurations")},
-	validatingwebhook.PluginName: {admissionregistrationv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations")},
+	lifecycle.PluginName:     {corev1.SchemeGroupVersion.WithResource("namespaces")},
+	resourcequota.PluginName: {corev1.SchemeGroupVersion.WithResource("resourcequotas")},
+	mutatingwebhook.PluginName: {admissionregistrationv1.SchemeGroupVersion.WithResource(
+		"mutatingwebhookconfigurations")},
+	validatingwebhook.PluginName: {admissionregistrationv1.SchemeGroupVersion.WithResource(
+		"validatingwebhookconfigurations")},
 	mutatingadmissionpolicy.PluginName: {
 		admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicies"),
 		admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicybindings"),
@@ -72,12 +74,13 @@ var AdmissionNeeds = map[string][]schema.GroupVersionResource{
 	job.PluginName:                  {schedulingv1alpha2.SchemeGroupVersion.WithResource("podgroups")},
 	limitranger.PluginName:          {corev1.SchemeGroupVersion.WithResource("limitranges")},
 	nodedeclaredfeatures.PluginName: {corev1.SchemeGroupVersion.WithResource("nodes")},
-	noderestriction.PluginName:      {corev1.SchemeGroupVersion.WithResource("nodes"), corev1.SchemeGroupVersion.WithResource("pods")},
-	podgroup.PluginName:             {schedulingv1alpha2.SchemeGroupVersion.WithResource("workloads")},
-	podresize.PluginName:            {corev1.SchemeGroupVersion.WithResource("nodes")},
-	podsecurity.PluginName:          {corev1.SchemeGroupVersion.WithResource("pods")},
-	priority.PluginName:             {schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")},
-	resize.PluginName:               {storagev1.SchemeGroupVersion.WithResource("storageclasses")},
-	runtimeclass.PluginName:         {nodev1.SchemeGroupVersion.WithResource("runtimeclasses")},
-	setdefault.PluginName:           {storagev1.SchemeGroupVersion.WithResource("storageclasses")},
+	noderestriction.PluginName: {corev1.SchemeGroupVersion.WithResource("nodes"),
+		corev1.SchemeGroupVersion.WithResource("pods")},
+	podgroup.PluginName:     {schedulingv1alpha2.SchemeGroupVersion.WithResource("workloads")},
+	podresize.PluginName:    {corev1.SchemeGroupVersion.WithResource("nodes")},
+	podsecurity.PluginName:  {corev1.SchemeGroupVersion.WithResource("pods")},
+	priority.PluginName:     {schedulingv1.SchemeGroupVersion.WithResource("priorityclasses")},
+	resize.PluginName:       {storagev1.SchemeGroupVersion.WithResource("storageclasses")},
+	runtimeclass.PluginName: {nodev1.SchemeGroupVersion.WithResource("runtimeclasses")},
+	setdefault.PluginName:   {storagev1.SchemeGroupVersion.WithResource("storageclasses")},
 }

@@ -49,7 +49,8 @@ func CRDAPIServices() map[string]string {
 // leave out the APIServices that are managed for CRDs. The aggregator writes those of the
 // built-in groups with the token. Call restore when the aggregator has been created: the
 // requests of its hooks are not filtered.
-func LeaveOutCRDAPIServices(config *aggregatorapiserver.Config, token string) (restore func(*aggregatorapiserver.APIAggregator)) {
+func LeaveOutCRDAPIServices(config *aggregatorapiserver.Config,
+	token string) (restore func(*aggregatorapiserver.APIAggregator)) {
 	whole := config.GenericConfig.LoopbackClientConfig
 	filtered := rest.CopyConfig(whole)
 	filtered.Wrap(func(next http.RoundTripper) http.RoundTripper { return apiServiceFilter{next, token} })

@@ -44,7 +44,8 @@ var (
 // ShareConditions gives the plugins for webhooks the CEL environments of the process.
 func ShareConditions(options *genericoptions.AdmissionOptions) {
 	share := admission.DecoratorFunc(func(plugin admission.Interface, _ string) admission.Interface {
-		if webhook := reflect.Indirect(reflect.ValueOf(plugin)); webhook.Kind() == reflect.Struct && webhook.FieldByName("filterCompiler").IsValid() {
+		if webhook := reflect.Indirect(reflect.ValueOf(plugin)); webhook.Kind() == reflect.Struct &&
+			webhook.FieldByName("filterCompiler").IsValid() {
 			if compiler, err := fieldOf(webhook.Addr(), "filterCompiler"); err == nil {
 				compiler.Set(reflect.ValueOf(conditions()))
 			}
@@ -74,7 +75,8 @@ type tableSharer struct {
 }
 
 // NewRESTStorage implements [controlplane.RESTStorageProvider].
-func (s tableSharer) NewRESTStorage(resources serverstorage.APIResourceConfigSource, options generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
+func (s tableSharer) NewRESTStorage(resources serverstorage.APIResourceConfigSource,
+	options generic.RESTOptionsGetter) (genericapiserver.APIGroupInfo, error) {
 	info, err := s.RESTStorageProvider.NewRESTStorage(resources, options)
 	for _, version := range info.VersionedResourcesStorageMap {
 		for _, storage := range version {

@@ -145,7 +145,8 @@ func (g GenericOptions) applyTracing(c *genericapiserver.Config) error {
 
 var (
 	kubernetesSchemes = []*runtime.Scheme{legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme}
-	kubernetesNamer   = sync.OnceValue(func() *openapinamer.DefinitionNamer { return openapinamer.NewDefinitionNamer(kubernetesSchemes...) })
+	kubernetesNamer   = sync.OnceValue(
+		func() *openapinamer.DefinitionNamer { return openapinamer.NewDefinitionNamer(kubernetesSchemes...) })
 )
 
 func (g GenericOptions) applyOpenAPI(c *genericapiserver.Config) {

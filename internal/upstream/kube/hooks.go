@@ -22,7 +22,8 @@ import (
 //   k8s.io/apiserver/pkg/server.postStartHookEntry
 //   k8s.io/apiserver/pkg/server.runPostStartHook
 // Why: a hook that fails ends the process (klog.Fatal), which may hold other servers. That of
-//   flow control fails when its server stops before it has written its objects. The RBAC hook waits a second before its first attempt. The hook for
+//   flow control fails when its server stops before it has written its objects. The RBAC hook
+// waits a second before its first attempt. The hook for
 //   discovery waits up to 5 s for remote servers that do not answer. The objects of
 //   flow control are written also where it is off. The identity lease is for other
 //   servers, and its controller holds up the stop while the lease cannot be written.

@@ -51,7 +51,8 @@ func (m MonitoredTypes) ServerPreferredResources() ([]*metav1.APIResourceList, e
 // IsCollected reports whether the garbage collector monitors a type.
 func IsCollected(gvr schema.GroupVersionResource, resource metav1.APIResource) bool {
 	_, ignored := garbagecollector.DefaultIgnoredResources()[gvr.GroupResource()]
-	return !ignored && discovery.SupportsAllVerbs{Verbs: []string{"delete", "list", "watch"}}.Match(gvr.GroupVersion().String(), &resource)
+	return !ignored &&
+		discovery.SupportsAllVerbs{Verbs: []string{"delete", "list", "watch"}}.Match(gvr.GroupVersion().String(), &resource)
 }
 
 // PreferredResources lists each resource once, in the preferred version of its group, or
@@ -62,7 +63,8 @@ func PreferredResources(groups []*restmapper.APIGroupResources) []*metav1.APIRes
 	for _, group := range groups {
 		seen := map[string]bool{}
 		take := func(version string) {
-			list := &metav1.APIResourceList{GroupVersion: schema.GroupVersion{Group: group.Group.Name, Version: version}.String()}
+			list := &metav1.APIResourceList{GroupVersion: schema.GroupVersion{Group: group.Group.Name,
+				Version: version}.String()}
 			for _, resource := range group.VersionedResources[version] {
 				if !seen[resource.Name] {
 					seen[resource.Name] = true

@@ -83,7 +83,8 @@ func OpenAPIDefinitions(all bool) common.GetOpenAPIDefinitions {
 			}
 			if strings.HasPrefix(style.String(), "#/components/schemas/") {
 				for name, definition := range found {
-					definition.Schema = *util.WrapRefs(&definition.Schema) // the builder of version 3 does it, and copies what it changes
+					// the builder of version 3 does it, and copies what it changes
+					definition.Schema = *util.WrapRefs(&definition.Schema)
 					found[name] = definition
 				}
 			}

@@ -69,7 +69,8 @@ func EnsureRBAC(ctx context.Context, client kubernetes.Interface, log *slog.Logg
 	for i := range clusterRoles.Items {
 		existing[clusterRoles.Items[i].Name] = &clusterRoles.Items[i]
 	}
-	for _, role := range slices.Concat(bootstrappolicy.ClusterRoles(), bootstrappolicy.ControllerRoles(), further.ClusterRoles) {
+	for _, role := range slices.Concat(bootstrappolicy.ClusterRoles(),
+		bootstrappolicy.ControllerRoles(), further.ClusterRoles) {
 		group.role(reconciliation.ClusterRoleRuleOwner{ClusterRole: &role},
 			&knownRole{reconciliation.ClusterRoleModifier{Client: rbac.ClusterRoles()}, existing[role.Name], false})
 	}
@@ -84,7 +85,8 @@ func EnsureRBAC(ctx context.Context, client kubernetes.Interface, log *slog.Logg
 	}
 	for _, binding := range append(bootstrappolicy.ClusterRoleBindings(), bootstrappolicy.ControllerRoleBindings()...) {
 		group.binding(reconciliation.ClusterRoleBindingAdapter{ClusterRoleBinding: &binding},
-			&knownBinding{reconciliation.ClusterRoleBindingClientAdapter{Client: rbac.ClusterRoleBindings()}, bound[binding.Name], false})
+			&knownBinding{reconciliation.ClusterRoleBindingClientAdapter{Client: rbac.ClusterRoleBindings()},
+				bound[binding.Name], false})
 	}
 	return group.Wait()
 }
@@ -108,7 +110,8 @@ func (w *writers) namespaced(client kubernetes.Interface, rbac typedrbac.RbacV1I
 			sequence := &writers{log: w.log}
 			sequence.SetLimit(1)
 			for _, role := range roles {
-				sequence.role(reconciliation.RoleRuleOwner{Role: &role}, reconciliation.RoleModifier{Client: rbac, NamespaceClient: namespaces})
+				sequence.role(reconciliation.RoleRuleOwner{Role: &role},
+					reconciliation.RoleModifier{Client: rbac, NamespaceClient: namespaces})
 			}
 			for _, binding := range bindings[namespace] {
 				sequence.binding(reconciliation.RoleBindingAdapter{RoleBinding: &binding},

@@ -52,7 +52,8 @@ func DefaultResources() *serverstorage.ResourceConfig {
 	)
 	// The core group's other resources have no storage here; disabling them keeps
 	// admission plugins from watching them.
-	for _, resource := range []string{"bindings", "componentstatuses", "endpoints", "limitranges", "nodes", "persistentvolumeclaims",
+	for _, resource := range []string{"bindings", "componentstatuses", "endpoints", "limitranges",
+		"nodes", "persistentvolumeclaims",
 		"persistentvolumes", "pods", "podtemplates", "replicationcontrollers", "services"} {
 		resources.DisableResources(corev1.SchemeGroupVersion.WithResource(resource))
 	}
@@ -76,7 +77,8 @@ func DefaultResources() *serverstorage.ResourceConfig {
 var StoredTypes = map[string][]string{
 	"": {"configmaps", "events", "namespaces", "resourcequotas", "secrets", "serviceaccounts"},
 	"admissionregistration.k8s.io": {"mutatingadmissionpolicies", "mutatingadmissionpolicybindings",
-		"mutatingwebhookconfigurations", "validatingadmissionpolicies", "validatingadmissionpolicybindings", "validatingwebhookconfigurations"},
+		"mutatingwebhookconfigurations", "validatingadmissionpolicies", "validatingadmissionpolicybindings",
+		"validatingwebhookconfigurations"},
 	"apiextensions.k8s.io":         {"customresourcedefinitions"},
 	"apiregistration.k8s.io":       {"apiservices"},
 	"certificates.k8s.io":          {"certificatesigningrequests", "clustertrustbundles", "podcertificaterequests"},

@@ -61,7 +61,8 @@ func DropAuthorities(ctx context.Context, client kubernetes.Interface, retired f
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("remove replaced authorities from config map %s/%s: %w", metav1.NamespaceSystem, AuthenticationConfigMap, err)
+		return fmt.Errorf("remove replaced authorities from config map %s/%s: %w", metav1.NamespaceSystem,
+			AuthenticationConfigMap, err)
 	}
 	return nil
 }

@@ -33,7 +33,8 @@ func KeepDiscovery(flags *genericclioptions.ConfigFlags) error {
 	if !field.IsValid() || field.Type() != reflect.TypeFor[discovery.CachedDiscoveryInterface]() {
 		return fmt.Errorf("kubectl keeps its client of discovery in another way")
 	}
-	*(*discovery.CachedDiscoveryInterface)(unsafe.Pointer(field.UnsafeAddr())) = &keptDiscovery{CachedDiscoveryInterface: client}
+	*(*discovery.CachedDiscoveryInterface)(unsafe.Pointer(
+		field.UnsafeAddr())) = &keptDiscovery{CachedDiscoveryInterface: client}
 	return nil
 }
 

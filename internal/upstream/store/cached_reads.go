@@ -34,7 +34,8 @@ import (
 // It refuses others, and watches, with "storage is (re)initializing", a 429.
 func ReadsUnfilled(options storage.ListOptions) bool {
 	predicate := options.Predicate
-	return predicate.Limit > 0 && (predicate.Label == nil || predicate.Label.Empty()) && (predicate.Field == nil || predicate.Field.Empty())
+	return predicate.Limit > 0 && (predicate.Label == nil || predicate.Label.Empty()) &&
+		(predicate.Field == nil || predicate.Field.Empty())
 }
 
 // IsFilling reports whether the watch cache of a store is not filled yet. A store that is

@@ -43,8 +43,10 @@ type AddCache func() (cached storage.Interface, stop func(), err error)
 // lists the objects.
 func Cached(raw Raw, start CacheStart, combine func(below storage.Interface, destroy factory.DestroyFunc,
 	add AddCache) (storage.Interface, factory.DestroyFunc, error)) generic.StorageDecorator {
-	return func(config *storagebackend.ConfigForResource, resourcePrefix string, keyFunc func(runtime.Object) (string, error),
-		newFunc, newListFunc func() runtime.Object, getAttrs storage.AttrFunc, triggers storage.IndexerFuncs, indexers *cache.Indexers,
+	return func(config *storagebackend.ConfigForResource, resourcePrefix string,
+		keyFunc func(runtime.Object) (string, error),
+		newFunc, newListFunc func() runtime.Object, getAttrs storage.AttrFunc,
+		triggers storage.IndexerFuncs, indexers *cache.Indexers,
 	) (storage.Interface, factory.DestroyFunc, error) {
 		history, sized := &sizedHistory{Transformer: transformerOf(config)}, *config
 		sized.Transformer = history

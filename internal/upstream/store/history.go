@@ -38,7 +38,8 @@ type sizedHistory struct {
 }
 
 // TransformFromStorage implements [value.Transformer].
-func (h *sizedHistory) TransformFromStorage(ctx context.Context, data []byte, dataCtx value.Context) ([]byte, bool, error) {
+func (h *sizedHistory) TransformFromStorage(ctx context.Context, data []byte,
+	dataCtx value.Context) ([]byte, bool, error) {
 	const weight = 16
 	average := h.average.Load()
 	average += (int64(len(data)) - average) / weight

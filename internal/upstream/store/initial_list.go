@@ -73,14 +73,16 @@ func (m *minimumVersion) Get(ctx context.Context, key string, options storage.Ge
 }
 
 // GetList implements [storage.Interface].
-func (m *minimumVersion) GetList(ctx context.Context, key string, options storage.ListOptions, list runtime.Object) error {
+func (m *minimumVersion) GetList(ctx context.Context, key string,
+	options storage.ListOptions, list runtime.Object) error {
 	minimum := m.minimum.Load()
 	if options.ResourceVersion != "0" || minimum == 0 {
 		return m.Interface.GetList(ctx, key, options, list)
 	}
 	// Upstream ignores the limit of a list of any version. With a limit, another version
 	// without a match means exactly that version.
-	options.ResourceVersion, options.ResourceVersionMatch = strconv.FormatInt(minimum, 10), metav1.ResourceVersionMatchNotOlderThan
+	options.ResourceVersion, options.ResourceVersionMatch = strconv.FormatInt(minimum,
+		10), metav1.ResourceVersionMatchNotOlderThan
 	options.Predicate.Limit = 0
 	err := m.Interface.GetList(ctx, key, options, list)
 	if err == nil {
@@ -102,7 +104,8 @@ type emptyFirstList struct {
 func (*emptyFirstList) IsWatchListSemanticsUnSupported() bool { return true }
 
 // GetList implements [storage.Interface].
-func (e *emptyFirstList) GetList(ctx context.Context, key string, options storage.ListOptions, list runtime.Object) error {
+func (e *emptyFirstList) GetList(ctx context.Context, key string,
+	options storage.ListOptions, list runtime.Object) error {
 	if !e.listed.Swap(true) {
 		if empty, minimum := e.start(); empty > 0 {
 			e.minimum.Store(max(empty, minimum))

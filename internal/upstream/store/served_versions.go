@@ -28,10 +28,13 @@ import (
 
 // servedVersions are the versions in the API, by the kind.
 var servedVersions = map[schema.GroupKind]schema.GroupVersion{
-	{Group: apiextensionsv1.GroupName, Kind: "CustomResourceDefinition"}:               apiextensionsv1.SchemeGroupVersion,
-	{Group: apiregistrationv1.GroupName, Kind: "APIService"}:                           apiregistrationv1.SchemeGroupVersion,
-	{Group: admissionregistrationv1.GroupName, Kind: "MutatingAdmissionPolicy"}:        admissionregistrationv1.SchemeGroupVersion,
-	{Group: admissionregistrationv1.GroupName, Kind: "MutatingAdmissionPolicyBinding"}: admissionregistrationv1.SchemeGroupVersion,
+	{Group: apiextensionsv1.GroupName, Kind: "CustomResourceDefinition"}: apiextensionsv1.SchemeGroupVersion,
+	{Group: apiregistrationv1.GroupName,
+		Kind: "APIService"}: apiregistrationv1.SchemeGroupVersion,
+	{Group: admissionregistrationv1.GroupName,
+		Kind: "MutatingAdmissionPolicy"}: admissionregistrationv1.SchemeGroupVersion,
+	{Group: admissionregistrationv1.GroupName,
+		Kind: "MutatingAdmissionPolicyBinding"}: admissionregistrationv1.SchemeGroupVersion,
 }
 
 // conversions has the types of servedVersions in all versions.
@@ -59,7 +62,8 @@ func ToServedVersion(object runtime.Object) (runtime.Object, error) {
 	if served == stored {
 		return object, nil
 	}
-	for _, version := range []schema.GroupVersion{{Group: served.Group, Version: runtime.APIVersionInternal}, served.GroupVersion()} {
+	for _, version := range []schema.GroupVersion{{Group: served.Group,
+		Version: runtime.APIVersionInternal}, served.GroupVersion()} {
 		var err error
 		if object, err = conversions().ConvertToVersion(object, version); err != nil {
 			return nil, fmt.Errorf("convert an object from %s to %s: %w", stored.GroupVersion(), served.GroupVersion(), err)

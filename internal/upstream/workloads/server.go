@@ -64,7 +64,8 @@ func New(cfg Config, delegate genericapiserver.DelegationTarget) (*controlplanea
 			MasterCount:             1,
 		},
 	}
-	if err := reconcileEndpoints(&config.Extra, generic.PublicAddress, cfg.Shared, generic.LoopbackClientConfig); err != nil {
+	if err := reconcileEndpoints(&config.Extra, generic.PublicAddress, cfg.Shared,
+		generic.LoopbackClientConfig); err != nil {
 		return nil, err
 	}
 	instance, err := config.Complete().New(delegate)

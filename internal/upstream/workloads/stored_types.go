@@ -31,7 +31,8 @@ var StoredTypes = map[string][]string{
 	"resource.k8s.io": {"deviceclasses", "devicetaintrules", "resourceclaims", "resourceclaimtemplates",
 		"resourcepoolstatusrequests", "resourceslices"},
 	"scheduling.k8s.io": {"podgroups", "priorityclasses", "workloads"},
-	"storage.k8s.io":    {"csidrivers", "csinodes", "csistoragecapacities", "storageclasses", "volumeattachments", "volumeattributesclasses"},
+	"storage.k8s.io": {"csidrivers", "csinodes", "csistoragecapacities", "storageclasses",
+		"volumeattachments", "volumeattributesclasses"},
 }
 
 // IPAddresses is a type whose objects the server makes for services.
