@@ -59,6 +59,9 @@ func (m *Manager) keep(ctx context.Context, p *plane, remove func(ctx context.Co
 // historyKept is the time for which the history of the objects is kept at least, as upstream does.
 const historyKept = 5 * time.Minute
 
+// compactTimeout bounds what a stop waits for it.
+const compactTimeout = 10 * time.Second
+
 // compact removes old history before a stop: the server itself does so only if it runs for ten
 // minutes. Watches that are parked continue after a later revision.
 func (p *plane) compact(server *controlplane.ControlPlane) {
@@ -66,7 +69,9 @@ func (p *plane) compact(server *controlplane.ControlPlane) {
 	if p.mark.revision > 0 && now.Sub(p.mark.at) < historyKept {
 		return
 	}
-	current, err := server.Compact(context.Background(), p.mark.revision)
+	ctx, cancel := context.WithTimeout(context.Background(), compactTimeout)
+	defer cancel()
+	current, err := server.Compact(ctx, p.mark.revision)
 	if err != nil { // its data may be other ones than at the mark
 		p.manager.config.Log.Debug("the history of a control plane is not compacted", "plane", p.name, "error", err)
 	}

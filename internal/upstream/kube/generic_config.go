@@ -161,7 +161,7 @@ func (g GenericOptions) applyOpenAPI(c *genericapiserver.Config) {
 	// function would stay in it.
 	c.OpenAPIV3Config.Definitions = nil
 	c.OpenAPIV3Config.GetOperationIDAndTagsFromRoute = func(route openapicommon.Route) (string, []string, error) {
-		return c.OpenAPIV3Config.GetOperationIDAndTags(route.(*restfuladapter.RouteAdapter).Route)
+		return openapinamer.GetOperationIDAndTags(route.(*restfuladapter.RouteAdapter).Route)
 	}
 	if len(g.Schemes) > 0 { // types of programs may have no OpenAPIModelName
 		friendly := func(name string) (string, spec.Extensions) {
