@@ -228,11 +228,13 @@ func TestRunOfAnUnknownCommand(t *testing.T) {
 	}
 }
 
-// TestRunIsKilled: the guard ends the command and removes the directory.
+// TestRunIsKilled: the guard ends the command and removes the directory. The guard knows the
+// command once the run goes on after it has started it: the command makes a request first.
 func TestRunIsKilled(t *testing.T) {
+	const request = `"$KUBECTL" get namespaces >"$SCRATCH/namespaces"; `
 	for name, shell := range map[string]string{
-		"while the command runs": saveKubeconfig + `trap '' TERM; sleep 1000 & echo started; while :; do sleep 1000; done`,
-		"by the command":         saveKubeconfig + `echo started; kill -KILL $PPID; while :; do sleep 1000; done`,
+		"while the command runs": saveKubeconfig + request + `trap '' TERM; sleep 1000 & echo started; while :; do sleep 1000; done`,
+		"by the command":         saveKubeconfig + request + `echo started; kill -KILL $PPID; while :; do sleep 1000; done`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRunTest(t)
