@@ -230,7 +230,7 @@ func (a *Maker) KeepSchedule(ctx context.Context, record logging.EventFunc) {
 		return
 	}
 	schedule, err := cron.ParseStandard(a.config.Backup.Schedule)
-	if err != nil {
+	if err != nil { // Validate has parsed it before
 		a.config.Log.Error("parsing backup.schedule failed: no backups are made", "error", err)
 		return
 	}
