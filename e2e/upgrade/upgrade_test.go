@@ -240,7 +240,7 @@ func TestNewerServiceEndpointDefinitionIsKept(t *testing.T) {
 	t.Parallel()
 	const name = "crd/serviceendpoints.kube-hyper-mini.io"
 	s := harness.Start(t)
-	s.Kubectl("", "annotate", "--overwrite", name, "kube-hyper-mini.io/definition=another", "kube-hyper-mini.io/definition-version=99")
+	s.Kubectl("", "annotate", "--overwrite", name, "kube-hyper-mini.io/definition-version=99")
 	s.Kubectl("", "patch", name, "--type=json", "-p", `[{"op": "add", "path": "/spec/names/shortNames/-", "value": "newer"}]`)
 	s.Stop()
 	s = harness.StartIn(t, s.Dir)

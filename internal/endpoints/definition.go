@@ -2,9 +2,7 @@ package endpoints
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
+	_ "embed" // the definition
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,7 +19,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 )
 
 // Group and Version of ServiceEndpoint.
@@ -30,18 +28,15 @@ const (
 	Version = "v1alpha1"
 )
 
+//go:embed serviceendpoint.yaml
+var definitionFile []byte
+
 const (
 	plural         = "serviceendpoints"
 	definitionName = plural + "." + Group
 	fieldManager   = "kube-hyper-mini"
-	// digestAnnotation has the digest of a definition: an equal one is not written.
-	digestAnnotation = Group + "/definition"
-	// versionAnnotation orders definitions: an older server does not replace that of a
-	// newer one.
+	// versionAnnotation orders definitions.
 	versionAnnotation = Group + "/definition-version"
-	// definitionVersion is increased with each change of the definition; a test
-	// compares it with the digest.
-	definitionVersion = 2
 	// servedPoll is the time between two requests until the type is served. After
 	// servedWarning the log has a warning, and slowServedPoll is that time.
 	servedPoll     = 10 * time.Millisecond
@@ -55,41 +50,45 @@ var (
 )
 
 // Install creates or updates the type ServiceEndpoint and returns when it is served. A
-// definition that is up to date costs one read. An older one that cannot be updated (a
-// webhook may refuse it, whose server is found with objects of this type only) stays in
-// use, with a warning.
+// definition that is up to date costs one read.
 func Install(ctx context.Context, client *rest.Config, log *slog.Logger) error {
 	dynamicClient, err := dynamic.NewForConfig(client)
 	if err != nil {
 		return fmt.Errorf("make the client that installs %s: %w", definitionName, err)
 	}
-	wanted, err := definition()
-	if err != nil {
+	if written, err := write(ctx, dynamicClient, log); err != nil || !written {
 		return err
-	}
-	crds := dynamicClient.Resource(definitions)
-	existing, err := crds.Get(ctx, definitionName, metav1.GetOptions{})
-	found := err == nil
-	switch {
-	case found && existing.GetAnnotations()[digestAnnotation] == wanted.GetAnnotations()[digestAnnotation]:
-		return nil
-	case found && versionOf(existing) > definitionVersion:
-		log.Info("the definition of ServiceEndpoint is that of a newer server", "version",
-			versionOf(existing), "own", definitionVersion)
-		return nil
-	case err != nil && !apierrors.IsNotFound(err):
-		return fmt.Errorf("read the definition %s: %w", definitionName, err)
-	}
-	if _, err := crds.Apply(ctx, definitionName, wanted,
-		metav1.ApplyOptions{FieldManager: fieldManager, Force: true}); err != nil {
-		if found {
-			log.Warn("updating the definition of ServiceEndpoint failed; that of an earlier server stays in use", "error", err)
-			return nil
-		}
-		return fmt.Errorf("apply the definition %s: %w", definitionName, err)
 	}
 	_, err = listOnceServed(ctx, client, log)
 	return err
+}
+
+// write writes the definition, and reports whether it was missing or older. An older one that
+// cannot be updated (a webhook may refuse it, whose server is found with objects of this type
+// only) stays in use, with a warning.
+func write(ctx context.Context, client dynamic.Interface, log *slog.Logger) (written bool, err error) {
+	wanted, err := definition()
+	if err != nil {
+		return false, err
+	}
+	crds := client.Resource(definitions)
+	existing, err := crds.Get(ctx, definitionName, metav1.GetOptions{})
+	found := err == nil
+	switch {
+	case found && versionOf(existing) >= versionOf(wanted):
+		return false, nil
+	case !found && !apierrors.IsNotFound(err):
+		return false, fmt.Errorf("read the definition %s: %w", definitionName, err)
+	}
+	_, err = crds.Apply(ctx, definitionName, wanted, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	switch {
+	case err == nil:
+		return true, nil
+	case found:
+		log.Warn("updating the definition of ServiceEndpoint failed; that of an earlier server stays in use", "error", err)
+		return false, nil
+	}
+	return false, fmt.Errorf("apply the definition %s: %w", definitionName, err)
 }
 
 // versionOf is 0 for a definition without the annotation.
@@ -99,20 +98,6 @@ func versionOf(crd *unstructured.Unstructured) int {
 		return 0
 	}
 	return version
-}
-
-// create creates the type, and reports whether it did not exist. It does not change an
-// existing one: a newer server on the same etcd may have created it.
-func create(ctx context.Context, client dynamic.Interface) (created bool, err error) {
-	wanted, err := definition()
-	if err != nil {
-		return false, err
-	}
-	_, err = client.Resource(definitions).Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
-	if apierrors.IsAlreadyExists(err) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // listOnceServed sends requests until the type is served, and returns all objects. Until a
@@ -147,48 +132,12 @@ func listOnceServed(ctx context.Context, config *rest.Config,
 	}
 }
 
-// definition is the CRD with its digest.
+// definition is the CRD of this release.
 func definition() (*unstructured.Unstructured, error) {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&apiextensionsv1.CustomResourceDefinition{
-		TypeMeta: metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(),
-			Kind: "CustomResourceDefinition"},
-		ObjectMeta: metav1.ObjectMeta{Name: definitionName},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: Group,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{
-				Plural: plural, Singular: "serviceendpoint", Kind: "ServiceEndpoint", ListKind: "ServiceEndpointList",
-				ShortNames: []string{"sep"},
-				// As Services; without a type of this category, kubectl get all is an error.
-				Categories: []string{"all"},
-			},
-			Scope: apiextensionsv1.NamespaceScoped,
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: Version, Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: objectSchema()},
-				Subresources: &apiextensionsv1.CustomResourceSubresources{
-					Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
-				AdditionalPrinterColumns: []apiextensionsv1.CustomResourceColumnDefinition{
-					{Name: "Targets", Type: "string", JSONPath: ".spec.targets"},
-					{Name: "Reachable", Type: "string", JSONPath: ".status.reachable",
-						Description: "How many of the targets speak TLS"},
-					{Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp"},
-				},
-			}},
-		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("render the definition %s: %w", definitionName, err)
+	crd := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(definitionFile, &crd.Object); err != nil {
+		return nil, fmt.Errorf("read the definition %s: %w", definitionName, err)
 	}
-	delete(content, "status")
-	crd := &unstructured.Unstructured{Object: content}
-	unstructured.RemoveNestedField(crd.Object, "metadata", "creationTimestamp")
-	rendered, err := json.Marshal(crd.Object)
-	if err != nil {
-		return nil, fmt.Errorf("render the definition %s: %w", definitionName, err)
-	}
-	digest := sha256.Sum256(rendered)
-	crd.SetAnnotations(map[string]string{digestAnnotation: hex.EncodeToString(digest[:8]),
-		versionAnnotation: strconv.Itoa(definitionVersion)})
 	return crd, nil
 }
 
@@ -202,49 +151,5 @@ func ViewRole() rbacv1.ClusterRole {
 		},
 		Rules: []rbacv1.PolicyRule{{Verbs: []string{"get", "list", "watch"}, APIGroups: []string{Group},
 			Resources: []string{plural}}},
-	}
-}
-
-// objectSchema describes a ServiceEndpoint; kubectl explain shows it.
-func objectSchema() *apiextensionsv1.JSONSchemaProps {
-	text := func(description string) apiextensionsv1.JSONSchemaProps {
-		return apiextensionsv1.JSONSchemaProps{Type: "string", Description: description}
-	}
-	target := apiextensionsv1.JSONSchemaProps{
-		Type: "string", MaxLength: ptr.To[int64](300),
-		Pattern: `^https://([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$`,
-	}
-	condition := apiextensionsv1.JSONSchemaProps{
-		Type: "object", Required: []string{"type", "status", "lastTransitionTime", "reason", "message"},
-		Properties: map[string]apiextensionsv1.JSONSchemaProps{
-			"type": text(""), "status": text(""), "reason": text(""), "message": text(""),
-			"lastTransitionTime": {Type: "string", Format: "date-time"},
-			"observedGeneration": {Type: "integer", Format: "int64"},
-		},
-	}
-	return &apiextensionsv1.JSONSchemaProps{
-		Type: "object", Required: []string{"spec"},
-		Description: "ServiceEndpoint says where the server behind a service: reference of an APIService, " +
-			"an admission webhook or a " +
-			"conversion webhook is. Its namespace and name are those of the Service that the reference names.",
-		Properties: map[string]apiextensionsv1.JSONSchemaProps{
-			"spec": {Type: "object", Required: []string{"targets"}, Properties: map[string]apiextensionsv1.JSONSchemaProps{
-				"targets": {
-					Type: "array", MinItems: ptr.To[int64](1), MaxItems: ptr.To[int64](64), XListType: ptr.To("set"),
-					Description: "Where the replicas of the server listen, as https://host:port. They are used in turn; " +
-						"one that does not accept " +
-						"connections is asked last. Their certificates must be valid for <name>.<namespace>.svc.",
-					Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &target},
-				},
-			}},
-			"status": {Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
-				"reachable": text("How many of the targets speak TLS, as 1/2."),
-				"conditions": {
-					Type: "array", XListType: ptr.To("map"), XListMapKeys: []string{"type"},
-					Description: "Reachable is True when at least one target speaks TLS.",
-					Items:       &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &condition},
-				},
-			}},
-		},
 	}
 }

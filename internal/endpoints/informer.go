@@ -87,7 +87,7 @@ func reinstall(client dynamic.Interface, log *slog.Logger) cache.WatchErrorHandl
 			cache.DefaultWatchErrorHandler(ctx, reflector, err)
 			return
 		}
-		created, createErr := create(ctx, client)
+		created, createErr := write(ctx, client, log)
 		if created {
 			failures = 0
 			log.Info("the definition of ServiceEndpoint was deleted and is created again; its objects are lost")
