@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 )
@@ -47,24 +46,11 @@ func (e *environment) accountConfig(name string) *rest.Config {
 	return withAgent(asServiceAccount(e.config.Client, name), name)
 }
 
-// client returns a clientset of the service account.
-func (e *environment) client(name string) (kubernetes.Interface, error) {
-	return clientset(e.accountConfig(name))
-}
-
 // metadata returns a metadata client of the service account.
 func (e *environment) metadata(name string) (metadata.Interface, error) {
 	client, err := metadata.NewForConfig(e.accountConfig(name))
 	if err != nil {
 		return nil, fmt.Errorf("make the metadata client: %w", err)
-	}
-	return client, nil
-}
-
-func clientset(config *rest.Config) (kubernetes.Interface, error) {
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("make the client: %w", err)
 	}
 	return client, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
@@ -118,10 +119,21 @@ type controller struct {
 	off bool
 	// needs are the resources that must be served.
 	needs []schema.GroupVersionResource
-	// build returns the function that runs the controller until its context ends. If
-	// that is nil, the controller does not run, because of reason.
-	build func(ctx context.Context, env *environment) (run func(context.Context), reason string, err error)
+	// account is the service account of the controller; without one it is the user
+	// system:kube-controller-manager.
+	account string
+	// build makes the controller, with a client of the account.
+	build func(ctx context.Context, env *environment, client kubernetes.Interface) (runFunc, error)
 }
+
+// runFunc runs a controller until its context ends.
+type runFunc = func(context.Context)
+
+// notRun is the error of a controller that does not run: the reason.
+type notRun string
+
+// Error implements error.
+func (n notRun) Error() string { return string(n) }
 
 // run builds and starts the selected controllers. When their shared informers have
 // synced, it calls started with the names of the controllers that run. It returns when
@@ -166,7 +178,7 @@ func run(ctx context.Context, cfg Config, started func(names []string)) error {
 
 // build returns the names and the functions of the selected controllers that run.
 func build(ctx context.Context, cfg Config, env *environment,
-	selected []string) (names []string, runs []func(context.Context), err error) {
+	selected []string) (names []string, runs []runFunc, err error) {
 	for _, c := range table {
 		if !slices.Contains(selected, c.name) {
 			continue
@@ -175,13 +187,22 @@ func build(ctx context.Context, cfg Config, env *environment,
 			cfg.Log.Debug("controller does not run", "controller", c.name, "because", missing+" is not served")
 			continue
 		}
-		run, reason, err := c.build(ctx, env)
-		if err != nil {
-			return nil, nil, fmt.Errorf("start the %s: %w", c.name, err)
+		config := env.managerConfig(c.name)
+		if c.account != "" {
+			config = env.accountConfig(c.account)
 		}
-		if run == nil {
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return nil, nil, fmt.Errorf("make the client of the %s: %w", c.name, err)
+		}
+		run, err := c.build(ctx, env, client)
+		var reason notRun
+		switch {
+		case errors.As(err, &reason):
 			cfg.Log.Info("controller does not run", "controller", c.name, "because", reason)
 			continue
+		case err != nil:
+			return nil, nil, fmt.Errorf("start the %s: %w", c.name, err)
 		}
 		names, runs = append(names, c.name), append(runs, run)
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/keyutil"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/bootstrap"
@@ -26,137 +27,89 @@ const (
 	certificateLife    = 365 * 24 * time.Hour
 )
 
-func buildServiceAccounts(ctx context.Context, env *environment) (func(context.Context), string, error) {
-	client, err := env.client("service-account-controller")
-	if err != nil {
-		return nil, "", err
-	}
+func buildServiceAccounts(ctx context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
 	core := env.config.Informers.Core().V1()
 	c, err := serviceaccountcontroller.NewServiceAccountsController(klog.FromContext(ctx), core.ServiceAccounts(),
 		core.Namespaces(), client,
 		serviceaccountcontroller.DefaultServiceAccountsControllerOptions())
-	if err != nil {
-		return nil, "", err
-	}
-	return func(ctx context.Context) { c.Run(ctx, 1) }, "", nil
+	return func(ctx context.Context) { c.Run(ctx, 1) }, err
 }
 
-func buildRootCA(_ context.Context, env *environment) (func(context.Context), string, error) {
-	client, err := env.client("root-ca-cert-publisher")
-	if err != nil {
-		return nil, "", err
-	}
+func buildRootCA(_ context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
 	rootCA, err := os.ReadFile(env.config.Files.ServerCA)
 	if err != nil {
-		return nil, "", fmt.Errorf("read the CA to publish: %w", err)
+		return nil, fmt.Errorf("read the CA to publish: %w", err)
 	}
 	core := env.config.Informers.Core().V1()
 	c, err := rootcacertpublisher.NewPublisher(core.ConfigMaps(), core.Namespaces(), client, rootCA)
-	if err != nil {
-		return nil, "", err
-	}
-	return func(ctx context.Context) { c.Run(ctx, 1) }, "", nil
+	return func(ctx context.Context) { c.Run(ctx, 1) }, err
 }
 
-func buildTokens(ctx context.Context, env *environment) (func(context.Context), string, error) {
-	client, err := clientset(env.managerConfig("tokens-controller"))
-	if err != nil {
-		return nil, "", err
-	}
+func buildTokens(ctx context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
 	key, err := keyutil.PrivateKeyFromFile(env.config.Files.ServiceAccountKey)
 	if err != nil {
-		return nil, "", fmt.Errorf("read the service account key: %w", err)
+		return nil, fmt.Errorf("read the service account key: %w", err)
 	}
 	rootCA, err := os.ReadFile(env.config.Files.ServerCA)
 	if err != nil {
-		return nil, "", fmt.Errorf("read the CA to publish: %w", err)
+		return nil, fmt.Errorf("read the CA to publish: %w", err)
 	}
 	generator, err := serviceaccount.JWTTokenGenerator(serviceaccount.LegacyIssuer, key)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	core := env.config.Informers.Core().V1()
 	c, err := serviceaccountcontroller.NewTokensController(klog.FromContext(ctx), core.ServiceAccounts(),
 		core.Secrets(), client,
 		serviceaccountcontroller.TokensControllerOptions{TokenGenerator: generator, RootCA: rootCA})
-	if err != nil {
-		return nil, "", err
-	}
-	return func(ctx context.Context) { c.Run(ctx, tokenWorkers) }, "", nil
+	return func(ctx context.Context) { c.Run(ctx, tokenWorkers) }, err
 }
 
 // buildCSRSigning builds the signer of kubernetes.io/kube-apiserver-client requests. The
 // other signers are for kubelets.
-func buildCSRSigning(ctx context.Context, env *environment) (func(context.Context), string, error) {
+func buildCSRSigning(ctx context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
 	pair := env.config.Files.ClientSigner
 	if _, err := os.Stat(pair); os.IsNotExist(err) {
-		return nil, "the server has no key of the client CA, so that " + pair + " does not exist", nil
-	}
-	client, err := env.client("certificate-controller")
-	if err != nil {
-		return nil, "", err
+		return nil, notRun("the server has no key of the client CA, so that " + pair + " does not exist")
 	}
 	// One file has the certificate and its key: the controller would read a pair of two files
 	// while a rotation has replaced one of them.
 	requests := env.config.Informers.Certificates().V1().CertificateSigningRequests()
 	c, err := signer.NewKubeAPIServerClientCSRSigningController(ctx, client, requests, pair, pair, certificateLife)
-	if err != nil {
-		return nil, "", err
-	}
-	return func(ctx context.Context) { c.Run(ctx, csrWorkers) }, "", nil
+	return func(ctx context.Context) { c.Run(ctx, csrWorkers) }, err
 }
 
-func buildCSRApproving(ctx context.Context, env *environment) (func(context.Context), string, error) {
-	client, err := env.client("certificate-controller")
-	if err != nil {
-		return nil, "", err
-	}
+func buildCSRApproving(ctx context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
 	requests := env.config.Informers.Certificates().V1().CertificateSigningRequests()
 	c := approver.NewCSRApprovingController(ctx, client, requests)
-	return func(ctx context.Context) { c.Run(ctx, csrWorkers) }, "", nil
+	return func(ctx context.Context) { c.Run(ctx, csrWorkers) }, nil
 }
 
-func buildCSRCleaner(_ context.Context, env *environment) (func(context.Context), string, error) {
-	client, err := env.client("certificate-controller")
-	if err != nil {
-		return nil, "", err
-	}
+func buildCSRCleaner(_ context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
 	requests := env.config.Informers.Certificates().V1().CertificateSigningRequests()
 	c := cleaner.NewCSRCleanerController(client.CertificatesV1().CertificateSigningRequests(), requests)
-	return func(ctx context.Context) { c.Run(ctx, 1) }, "", nil
+	return func(ctx context.Context) { c.Run(ctx, 1) }, nil
 }
 
-func buildClusterRoleAggregation(_ context.Context, env *environment) (func(context.Context), string, error) {
-	client, err := env.client("clusterrole-aggregation-controller")
-	if err != nil {
-		return nil, "", err
-	}
+func buildClusterRoleAggregation(_ context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
 	c := clusterroleaggregation.NewClusterRoleAggregation(env.config.Informers.Rbac().V1().ClusterRoles(), client.RbacV1())
-	return func(ctx context.Context) { c.Run(ctx, aggregationWorkers) }, "", nil
+	return func(ctx context.Context) { c.Run(ctx, aggregationWorkers) }, nil
 }
 
-func buildBootstrapSigner(_ context.Context, env *environment) (func(context.Context), string, error) {
-	client, err := env.client("bootstrap-signer")
-	if err != nil {
-		return nil, "", err
-	}
+func buildBootstrapSigner(_ context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
 	core := env.config.Informers.Core().V1()
 	c, err := bootstrap.NewSigner(client, core.Secrets(), core.ConfigMaps(), bootstrap.DefaultSignerOptions())
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	return c.Run, "", nil
+	return c.Run, nil
 }
 
-func buildTokenCleaner(_ context.Context, env *environment) (func(context.Context), string, error) {
-	client, err := env.client("token-cleaner")
-	if err != nil {
-		return nil, "", err
-	}
+func buildTokenCleaner(_ context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
 	c, err := bootstrap.NewTokenCleaner(client, env.config.Informers.Core().V1().Secrets(),
 		bootstrap.DefaultTokenCleanerOptions())
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	return c.Run, "", nil
+	return c.Run, nil
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	typedrbac "k8s.io/client-go/kubernetes/typed/rbac/v1"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
@@ -36,11 +37,7 @@ type customRoles struct {
 
 // buildCustomRoles uses the service account of the controller of aggregated roles, which may
 // write any rule.
-func buildCustomRoles(_ context.Context, env *environment) (func(context.Context), string, error) {
-	client, err := env.client("clusterrole-aggregation-controller")
-	if err != nil {
-		return nil, "", err
-	}
+func buildCustomRoles(_ context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
 	c := &customRoles{definitions: env.config.Types.Definitions, roles: client.RbacV1().ClusterRoles(),
 		wake: make(chan struct{}, 1)}
 	env.atEnd(env.config.Types.OnChange(c.changed))
@@ -63,7 +60,7 @@ func buildCustomRoles(_ context.Context, env *environment) (func(context.Context
 			failed = err != nil
 			reconcile.Pause(ctx, customRolesPause)
 		}
-	}, "", nil
+	}, nil
 }
 
 // changed requests an update. It never blocks.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 
@@ -29,18 +30,14 @@ const (
 const garbageCollector = "generic-garbage-collector"
 
 // buildGarbageCollector builds upstream's controller with the visible types.
-func buildGarbageCollector(ctx context.Context, env *environment) (func(context.Context), string, error) {
-	client, err := env.client(garbageCollector)
-	if err != nil {
-		return nil, "", err
-	}
+func buildGarbageCollector(ctx context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
 	objects, err := env.metadata(garbageCollector)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	gc, err := garbagecollector.NewComposedGarbageCollector(ctx, client, objects, env.mapper, env.graph)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	return func(ctx context.Context) {
 		concurrently(ctx,
@@ -48,7 +45,7 @@ func buildGarbageCollector(ctx context.Context, env *environment) (func(context.
 			func(ctx context.Context) {
 				env.visible.follow(ctx, func(ctx context.Context) { gc.Sync(ctx, env.visible.monitored(), syncPeriod) })
 			})
-	}, "", nil
+	}, nil
 }
 
 // concurrently calls the functions and returns when all have returned.

@@ -48,15 +48,10 @@ type namespaces struct {
 	terminating map[types.UID]time.Time // when the informer reported it
 }
 
-func buildNamespaces(_ context.Context, env *environment) (func(context.Context), string, error) {
-	const name = "namespace-controller"
-	client, err := env.client(name)
+func buildNamespaces(_ context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
+	objects, err := env.metadata("namespace-controller")
 	if err != nil {
-		return nil, "", err
-	}
-	objects, err := env.metadata(name)
-	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	n := &namespaces{
 		env:    env,
@@ -75,9 +70,9 @@ func buildNamespaces(_ context.Context, env *environment) (func(context.Context)
 		DeleteFunc: n.forget,
 	})
 	if err != nil {
-		return nil, "", fmt.Errorf("watch namespaces: %w", err)
+		return nil, fmt.Errorf("watch namespaces: %w", err)
 	}
-	return n.loop.Run, "", nil
+	return n.loop.Run, nil
 }
 
 // enqueue is called when the cache of admission has the namespace: from now on this API

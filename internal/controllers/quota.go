@@ -15,6 +15,7 @@ import (
 	quota "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/controller/resourcequota"
 	quotainstall "k8s.io/kubernetes/pkg/quota/v1/install"
@@ -30,18 +31,14 @@ const (
 )
 
 // buildResourceQuota builds upstream's controller with the visible types.
-func buildResourceQuota(ctx context.Context, env *environment) (func(context.Context), string, error) {
-	client, err := env.client("resourcequota-controller")
-	if err != nil {
-		return nil, "", err
-	}
+func buildResourceQuota(ctx context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
 	monitors := env.newMonitors()
 	// The constructors of upstream's evaluators of pods and devices need informers. These types
 	// are not served, and the informers are not started.
 	neverStarted := informers.NewSharedInformerFactory(nil, 0)
 	configuration, err := quotainstall.NewQuotaConfigurationForControllers(servedListers(env), neverStarted)
 	if err != nil {
-		return nil, "", fmt.Errorf("make the quota evaluators: %w", err)
+		return nil, fmt.Errorf("make the quota evaluators: %w", err)
 	}
 	quotas := &kube.QuotaInformer{ResourceQuotaInformer: env.config.Informers.Core().V1().ResourceQuotas()}
 	evaluators := &evaluators{
@@ -66,7 +63,7 @@ func buildResourceQuota(ctx context.Context, env *environment) (func(context.Con
 		UpdateFilter:              quotainstall.DefaultUpdateFilter(),
 	})
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	return func(ctx context.Context) {
 		concurrently(ctx,
@@ -75,7 +72,7 @@ func buildResourceQuota(ctx context.Context, env *environment) (func(context.Con
 				env.visible.follow(ctx, func(ctx context.Context) { controller.Sync(ctx, discover, syncPeriod) })
 			},
 			evaluators.run)
-	}, "", nil
+	}, nil
 }
 
 // evaluators has the quota evaluators of all types. Upstream adds the evaluator of a type

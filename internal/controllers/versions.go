@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/features"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/kubernetes/pkg/controller/storageversiongc"
 	"k8s.io/kubernetes/pkg/controller/storageversionmigrator"
@@ -23,71 +24,55 @@ const policyWorkers = 5 // kube-controller-manager's default
 // buildPolicyStatus builds the controller that type-checks ValidatingAdmissionPolicies.
 // It reads schemas from the server's OpenAPI when a policy needs them.
 // kube-controller-manager keeps the schemas of all built-in types in memory instead.
-func buildPolicyStatus(_ context.Context, env *environment) (func(context.Context), string, error) {
-	const name = "validatingadmissionpolicy-status-controller"
-	client, err := env.client(name)
-	if err != nil {
-		return nil, "", err
-	}
+func buildPolicyStatus(_ context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
 	policies := env.config.Informers.Admissionregistration().V1().ValidatingAdmissionPolicies()
 	c, err := validatingadmissionpolicystatus.NewController(policies,
 		client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), &validating.TypeChecker{
 			SchemaResolver: &resolver.ClientDiscoveryResolver{Discovery: client.Discovery()},
 			RestMapper:     env.mapper,
 		})
-	if err != nil {
-		return nil, "", err
-	}
-	return func(ctx context.Context) { c.Run(ctx, policyWorkers) }, "", nil
+	return func(ctx context.Context) { c.Run(ctx, policyWorkers) }, err
 }
 
 // buildStorageVersionMigrator needs the garbage collector's graph for the
 // resource versions of what it migrates.
-func buildStorageVersionMigrator(ctx context.Context, env *environment) (func(context.Context), string, error) {
+func buildStorageVersionMigrator(ctx context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
 	const name = "storage-version-migrator-controller"
 	if !utilfeature.DefaultFeatureGate.Enabled(kubefeatures.StorageVersionMigrator) {
-		return nil, "the feature gate StorageVersionMigrator is off", nil
+		return nil, notRun("the feature gate StorageVersionMigrator is off")
 	}
 	if !slices.Contains(env.selected, "garbage-collector-controller") {
-		return nil, "it needs the garbage-collector-controller, which is off", nil
-	}
-	client, err := env.client(name)
-	if err != nil {
-		return nil, "", err
+		return nil, notRun("it needs the garbage-collector-controller, which is off")
 	}
 	crds, err := apiextensions.NewForConfig(env.accountConfig(name))
 	if err != nil {
-		return nil, "", fmt.Errorf("make the CRD client: %w", err)
+		return nil, fmt.Errorf("make the CRD client: %w", err)
 	}
 	objects, err := env.metadata(name)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	informer := env.config.Informers.Storagemigration().V1beta1().StorageVersionMigrations()
 	dynamicClient, err := dynamic.NewForConfig(env.accountConfig(name))
 	if err != nil {
-		return nil, "", fmt.Errorf("make the dynamic client: %w", err)
+		return nil, fmt.Errorf("make the dynamic client: %w", err)
 	}
 	migrate := storageversionmigrator.NewSVMController(ctx, client, dynamicClient, informer, name, env.mapper, env.graph)
 	version := storageversionmigrator.NewResourceVersionController(ctx, client, client.Discovery(), objects, informer,
 		env.mapper)
 	customResources := storageversionmigrator.NewCustomResourceController(ctx, client, informer,
 		crds.ApiextensionsV1().CustomResourceDefinitions())
-	return func(ctx context.Context) { concurrently(ctx, migrate.Run, version.Run, customResources.Run) }, "", nil
+	return func(ctx context.Context) { concurrently(ctx, migrate.Run, version.Run, customResources.Run) }, nil
 }
 
-func buildStorageVersionGC(ctx context.Context, env *environment) (func(context.Context), string, error) {
+func buildStorageVersionGC(ctx context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
 	for _, gate := range []featuregate.Feature{features.APIServerIdentity, features.StorageVersionAPI} {
 		if !utilfeature.DefaultFeatureGate.Enabled(gate) {
-			return nil, "the feature gate " + string(gate) + " is off", nil
+			return nil, notRun("the feature gate " + string(gate) + " is off")
 		}
-	}
-	client, err := env.client("storage-version-garbage-collector")
-	if err != nil {
-		return nil, "", err
 	}
 	informers := env.config.Informers
 	c := storageversiongc.NewStorageVersionGC(ctx, client, informers.Coordination().V1().Leases(),
 		informers.Internal().V1alpha1().StorageVersions())
-	return c.Run, "", nil
+	return c.Run, nil
 }
