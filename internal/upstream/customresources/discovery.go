@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	versions "k8s.io/apimachinery/pkg/version"
+	"k8s.io/apiserver/pkg/endpoints"
 	"k8s.io/apiserver/pkg/endpoints/discovery"
 )
 
@@ -79,50 +80,36 @@ func Group(name string, crds []*apiextensionsv1.CustomResourceDefinition) metav1
 	return group
 }
 
-// described is what both formats of discovery have about a type.
-type described struct {
-	names       apiextensionsv1.CustomResourceDefinitionNames
-	namespaced  bool
-	verbs       metav1.Verbs
-	status      bool
-	scale       bool
-	storageHash string
-}
-
-func describe(gv schema.GroupVersion, crd *apiextensionsv1.CustomResourceDefinition) described {
-	d := described{names: crd.Status.AcceptedNames,
-		namespaced: crd.Spec.Scope == apiextensionsv1.NamespaceScoped, verbs: verbs}
-	if apiextensionshelpers.IsCRDConditionTrue(crd, apiextensionsv1.Terminating) {
-		d.verbs = terminatingVerbs
-	}
-	for _, version := range crd.Spec.Versions {
-		if version.Served && version.Storage {
-			d.storageHash = discovery.StorageVersionHash(gv.Group, version.Name, crd.Spec.Names.Kind)
-		}
-		if version.Name == gv.Version && version.Subresources != nil {
-			d.status, d.scale = version.Subresources.Status != nil, version.Subresources.Scale != nil
-		}
-	}
-	return d
-}
-
 // Resources describes a version in the format without aggregation.
 func Resources(gv schema.GroupVersion, served []*apiextensionsv1.CustomResourceDefinition) []metav1.APIResource {
 	out := make([]metav1.APIResource, 0, 2*len(served))
 	for _, crd := range served {
-		d := describe(gv, crd)
-		out = append(out, metav1.APIResource{
-			Name: d.names.Plural, SingularName: d.names.Singular, Namespaced: d.namespaced, Kind: d.names.Kind, Verbs: d.verbs,
-			ShortNames: d.names.ShortNames, Categories: d.names.Categories, StorageVersionHash: d.storageHash,
-		})
-		if d.status {
-			out = append(out, metav1.APIResource{
-				Name: d.names.Plural + "/status", Namespaced: d.namespaced, Kind: d.names.Kind, Verbs: subresourceVerbs})
+		names, namespaced := crd.Status.AcceptedNames, crd.Spec.Scope == apiextensionsv1.NamespaceScoped
+		resource := metav1.APIResource{
+			Name: names.Plural, SingularName: names.Singular, Namespaced: namespaced, Kind: names.Kind, Verbs: verbs,
+			ShortNames: names.ShortNames, Categories: names.Categories,
 		}
-		if d.scale {
+		if apiextensionshelpers.IsCRDConditionTrue(crd, apiextensionsv1.Terminating) {
+			resource.Verbs = terminatingVerbs
+		}
+		var subresources *apiextensionsv1.CustomResourceSubresources
+		for _, version := range crd.Spec.Versions {
+			if version.Served && version.Storage {
+				resource.StorageVersionHash = discovery.StorageVersionHash(gv.Group, version.Name, crd.Spec.Names.Kind)
+			}
+			if version.Name == gv.Version {
+				subresources = version.Subresources
+			}
+		}
+		out = append(out, resource)
+		if subresources != nil && subresources.Status != nil {
+			out = append(out, metav1.APIResource{
+				Name: names.Plural + "/status", Namespaced: namespaced, Kind: names.Kind, Verbs: subresourceVerbs})
+		}
+		if subresources != nil && subresources.Scale != nil {
 			out = append(out, metav1.APIResource{
 				Group: autoscalingv1.GroupName, Version: autoscalingv1.SchemeGroupVersion.Version, Kind: "Scale",
-				Name: d.names.Plural + "/scale", Namespaced: d.namespaced, Verbs: subresourceVerbs})
+				Name: names.Plural + "/scale", Namespaced: namespaced, Verbs: subresourceVerbs})
 		}
 	}
 	return out
@@ -131,28 +118,14 @@ func Resources(gv schema.GroupVersion, served []*apiextensionsv1.CustomResourceD
 // AggregatedVersion describes a version in the aggregated format.
 func AggregatedVersion(gv schema.GroupVersion,
 	served []*apiextensionsv1.CustomResourceDefinition) apidiscoveryv2.APIVersionDiscovery {
-	version := apidiscoveryv2.APIVersionDiscovery{Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent, Version: gv.Version}
-	for _, crd := range served {
-		d := describe(gv, crd)
-		kind := &metav1.GroupVersionKind{Group: gv.Group, Version: gv.Version, Kind: d.names.Kind}
-		resource := apidiscoveryv2.APIResourceDiscovery{
-			Resource: d.names.Plural, SingularResource: d.names.Singular, Scope: apidiscoveryv2.ScopeCluster, ResponseKind: kind,
-			Verbs: d.verbs, ShortNames: d.names.ShortNames, Categories: d.names.Categories,
+	resources := Resources(gv, served)
+	for i := range resources {
+		if r := &resources[i]; r.Group == "" { // in this format each kind has a group
+			r.Group, r.Version = gv.Group, gv.Version
 		}
-		if d.namespaced {
-			resource.Scope = apidiscoveryv2.ScopeNamespace
-		}
-		if d.status {
-			resource.Subresources = append(resource.Subresources, apidiscoveryv2.APISubresourceDiscovery{
-				Subresource: "status", ResponseKind: kind, Verbs: subresourceVerbs})
-		}
-		if d.scale {
-			scale := autoscalingv1.SchemeGroupVersion.WithKind("Scale")
-			resource.Subresources = append(resource.Subresources, apidiscoveryv2.APISubresourceDiscovery{
-				Subresource: "scale", Verbs: subresourceVerbs,
-				ResponseKind: &metav1.GroupVersionKind{Group: scale.Group, Version: scale.Version, Kind: scale.Kind}})
-		}
-		version.Resources = append(version.Resources, resource)
 	}
-	return version
+	// An error means that a subresource has another scope than its resource.
+	converted, _ := endpoints.ConvertGroupVersionIntoToDiscovery(resources)
+	return apidiscoveryv2.APIVersionDiscovery{Freshness: apidiscoveryv2.DiscoveryFreshnessCurrent, Version: gv.Version,
+		Resources: converted}
 }
