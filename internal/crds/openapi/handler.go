@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/singleflight"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/util/responsewriter"
@@ -42,7 +41,6 @@ type Handler struct {
 	release string
 	log     *slog.Logger
 	cache   *cache
-	builds  singleflight.Group
 	// building has an entry while a document is built: one user can request the documents of
 	// all groups.
 	building chan struct{}
@@ -224,52 +222,26 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, e *customresourc
 	d.serve(w, r)
 }
 
-// errAbandoned is the error of a build whose client has gone before it began.
-var errAbandoned = errors.New("the request has ended")
-
-// built waits until build has ended, which is called once for all requests of the key,
-// or until ctx ends. A build that has begun then continues, since other requests may wait for
-// it; one that waits for other builds does not begin.
+// built returns the document of the key, which one request builds for all. A build that has begun
+// continues without its client, since others may wait for it; one that waits for other builds
+// ends with its client.
 func (h *Handler) built(ctx context.Context, key string,
 	build func(context.Context) (*document, error)) (*document, error) {
-	for {
-		d, err := h.builtOnce(ctx, key, build)
-		if !errors.Is(err, errAbandoned) || ctx.Err() != nil {
-			return d, err
-		} // the client of another request has gone
-	}
-}
-
-func (h *Handler) builtOnce(ctx context.Context, key string,
-	build func(context.Context) (*document, error)) (*document, error) {
-	result := h.builds.DoChan(key, func() (_ any, err error) {
-		defer func() { // there is no request above whose handler would do it
-			if cause := recover(); cause != nil {
-				err = fmt.Errorf("panic: %v", cause)
-			}
-		}()
-		select {
-		case h.building <- struct{}{}:
-		case <-ctx.Done():
-			return nil, errAbandoned
-		}
-		defer func() { <-h.building }()
-		d, err := build(context.WithoutCancel(ctx))
-		if err != nil {
-			return nil, err
-		}
-		h.cache.add(key, d)
-		return d, nil
-	})
 	select {
+	case h.building <- struct{}{}:
+		defer func() { <-h.building }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
-	case r := <-result:
-		if r.Err != nil {
-			return nil, r.Err
-		}
-		return r.Val.(*document), nil
 	}
+	if d := h.cache.get(key); d != nil {
+		return d, nil
+	}
+	d, err := build(context.WithoutCancel(ctx))
+	if err != nil {
+		return nil, err
+	}
+	h.cache.add(key, d)
+	return d, nil
 }
 
 // buildV3 builds the document of a group version.
