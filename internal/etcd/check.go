@@ -78,7 +78,7 @@ func checkDatabase(ctx context.Context, file string) error {
 // bytes of the structure 268 were found, 204 of them because the process ended. A value that
 // was changed and is still valid is not found, nor a page that has lost its last elements, nor
 // an older copy of a page in its place: only the checksum of a stop finds these.
-func CheckDatabase(file string, out io.Writer) (err error) {
+func CheckDatabase(file string, out io.Writer) error {
 	found := 0
 	report := func(err error) {
 		if found++; found <= maxFindings {
@@ -86,13 +86,7 @@ func CheckDatabase(file string, out io.Writer) (err error) {
 		}
 	}
 	debug.SetMaxStack(checkStack)
-	db, err := bbolt.Open(file, 0, &bbolt.Options{ReadOnly: true, Timeout: lockTimeout})
-	if err != nil {
-		report(err)
-		return nil
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	return db.View(func(tx *bbolt.Tx) error {
+	return readDatabase(file, func(tx *bbolt.Tx) error {
 		if err := limitMemory(checkMemory + uint64(tx.Size())/checkShare); err != nil {
 			return fmt.Errorf("limit the memory of the check: %w", err)
 		}

@@ -115,8 +115,8 @@ func sum(ctx context.Context, path string, bound int64) (*checksum, error) {
 	if err != nil {
 		return nil, err
 	}
-	used, err := usedBytes(path)
-	if err != nil {
+	var used int64 // the size of the part, from its start, that was written to
+	if err := readDatabase(path, func(tx *bbolt.Tx) error { used = tx.Size(); return nil }); err != nil {
 		return nil, err
 	}
 	stride := int64(checksumPiece)
@@ -133,17 +133,4 @@ func sum(ctx context.Context, path string, bound int64) (*checksum, error) {
 		}
 	}
 	return &checksum{Size: info.Size(), Used: used, Sum: digest.Sum32()}, nil
-}
-
-// usedBytes returns the size of the part of a database, from its start, that was written to.
-func usedBytes(path string) (used int64, err error) {
-	db, err := bbolt.Open(path, 0, &bbolt.Options{ReadOnly: true, Timeout: lockTimeout})
-	if err != nil {
-		return 0, err
-	}
-	err = db.View(func(tx *bbolt.Tx) error {
-		used = tx.Size()
-		return nil
-	})
-	return used, errors.Join(err, db.Close())
 }

@@ -106,12 +106,7 @@ func lastLogged(dir string) (uint64, error) {
 // appliedIndex returns the index of the last log entry that the database has applied;
 // 0 for an empty database.
 func appliedIndex(file string) (index uint64, err error) {
-	db, err := bbolt.Open(file, 0, &bbolt.Options{ReadOnly: true, Timeout: lockTimeout})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	err = db.View(func(tx *bbolt.Tx) error {
+	err = readDatabase(file, func(tx *bbolt.Tx) error {
 		meta, keys := tx.Bucket(schema.Meta.Name()), tx.Bucket(schema.Key.Name())
 		if meta != nil {
 			if value := meta.Get(schema.MetaConsistentIndexKeyName); len(value) == 8 {
@@ -146,18 +141,23 @@ func Discard(dir string) error {
 }
 
 // hasKeys reports whether the database can be read and has keys.
-func hasKeys(file string) bool {
-	db, err := bbolt.Open(file, 0, &bbolt.Options{ReadOnly: true, Timeout: lockTimeout})
-	if err != nil {
-		return false
-	}
-	has := false
-	err = db.View(func(tx *bbolt.Tx) error {
+func hasKeys(file string) (has bool) {
+	err := readDatabase(file, func(tx *bbolt.Tx) error {
 		if keys := tx.Bucket(schema.Key.Name()); keys != nil {
 			first, _ := keys.Cursor().First()
 			has = first != nil
 		}
 		return nil
 	})
-	return errors.Join(err, db.Close()) == nil && has
+	return err == nil && has
+}
+
+// readDatabase calls read with a transaction of a database that no process has open.
+func readDatabase(file string, read func(*bbolt.Tx) error) (err error) {
+	db, err := bbolt.Open(file, 0, &bbolt.Options{ReadOnly: true, Timeout: lockTimeout})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return db.View(read)
 }
