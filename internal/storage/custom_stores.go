@@ -63,7 +63,7 @@ func (c *customStores) close() {
 // customStore is the store of one version of a custom resource. Upstream's handler makes one
 // for each version, and clients use one of them: the watch cache is made at the first list or
 // watch, and these wait until it has been filled, which takes milliseconds for a small type.
-// It is safe for concurrent use.
+// Other requests read etcd. It is safe for concurrent use.
 type customStore struct {
 	storage.Interface // without the cache
 	destroy           factory.DestroyFunc
@@ -90,16 +90,6 @@ func (s *customStore) cache() (storage.Interface, error) {
 		s.cached, s.stop = cached, stop
 	}
 	return s.cached, nil
-}
-
-// current returns the store with its watch cache, or without it if that was not used yet.
-func (s *customStore) current() storage.Interface {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cached == nil || s.closed {
-		return s.Interface
-	}
-	return s.cached
 }
 
 // close closes the store for ever.
@@ -162,23 +152,4 @@ func (s *customStore) Watch(ctx context.Context, key string, options storage.Lis
 		return nil, err
 	}
 	return cached.Watch(ctx, key, options)
-}
-
-// Get implements [storage.Interface].
-func (s *customStore) Get(ctx context.Context, key string, options storage.GetOptions, object runtime.Object) error {
-	return s.current().Get(ctx, key, options, object)
-}
-
-// Delete implements [storage.Interface].
-func (s *customStore) Delete(ctx context.Context, key string, out runtime.Object, preconditions *storage.Preconditions,
-	validate storage.ValidateObjectFunc, known runtime.Object, options storage.DeleteOptions,
-) error {
-	return s.current().Delete(ctx, key, out, preconditions, validate, known, options)
-}
-
-// GuaranteedUpdate implements [storage.Interface].
-func (s *customStore) GuaranteedUpdate(ctx context.Context, key string, destination runtime.Object, ignoreNotFound bool,
-	preconditions *storage.Preconditions, update storage.UpdateFunc, known runtime.Object,
-) error {
-	return s.current().GuaranteedUpdate(ctx, key, destination, ignoreNotFound, preconditions, update, known)
 }

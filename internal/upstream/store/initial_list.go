@@ -45,7 +45,7 @@ func withEmptyFirstList(store storage.Interface, resource schema.GroupResource, 
 }
 
 // withMinimum returns the store with a watch cache above a store of withEmptyFirstList.
-// Until the cache has got the events since its empty list, it lacks objects. A read of any
+// Until the cache has got the events since its empty list, it lacks objects. A list of any
 // version (resourceVersion 0) waits for those of the minimum: informers would count as
 // synced without them.
 func withMinimum(cached, listed storage.Interface) storage.Interface {
@@ -56,20 +56,10 @@ func withMinimum(cached, listed storage.Interface) storage.Interface {
 	return &minimumVersion{Interface: cached, minimum: &below.minimum}
 }
 
-// minimumVersion is a store whose reads of any version return at least the minimum.
+// minimumVersion is a store whose lists of any version are at least as new as the minimum.
 type minimumVersion struct {
 	storage.Interface
 	minimum *atomic.Int64 // 0 for none, and once the cache has reached it
-}
-
-// Get implements [storage.Interface].
-func (m *minimumVersion) Get(ctx context.Context, key string, options storage.GetOptions, object runtime.Object) error {
-	minimum := m.minimum.Load()
-	if options.ResourceVersion != "0" || minimum == 0 {
-		return m.Interface.Get(ctx, key, options, object)
-	}
-	options.ResourceVersion = strconv.FormatInt(minimum, 10)
-	return m.Interface.Get(ctx, key, options, object)
 }
 
 // GetList implements [storage.Interface].
