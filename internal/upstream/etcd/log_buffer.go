@@ -1,11 +1,11 @@
 package etcd
 
 import (
-	"fmt"
-	"reflect"
 	"sync"
 
 	"go.etcd.io/etcd/server/v3/etcdserver"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream"
 )
 
 // Upstream fact: the log of a member has a buffer of 1 MB
@@ -26,35 +26,15 @@ const logBuffer = 16 << 10
 // ShrinkLogBuffer replaces the buffer of a member that has started. The next file of the log
 // has one of 1 MB again.
 func ShrinkLogBuffer(server *etcdserver.EtcdServer) error {
-	log, err := fieldOf(reflect.ValueOf(server), "r", "storage", "w")
+	lock, err := upstream.Field[sync.Mutex](server, "r", "storage", "w", "mu")
 	if err != nil {
 		return err
 	}
-	mu, err := fieldOf(log, "mu")
-	if err != nil {
-		return err
-	}
-	lock := (*sync.Mutex)(mu.Addr().UnsafePointer())
 	lock.Lock()
 	defer lock.Unlock()
-	buffer, err := fieldOf(log, "encoder", "buf")
-	if err != nil {
-		return err
+	buffer, err := upstream.Field[[]byte](server, "r", "storage", "w", "encoder", "buf")
+	if err == nil {
+		*buffer = make([]byte, logBuffer)
 	}
-	*(*[]byte)(buffer.Addr().UnsafePointer()) = make([]byte, logBuffer)
-	return nil
-}
-
-// fieldOf follows the names of fields through pointers and interfaces.
-func fieldOf(value reflect.Value, names ...string) (reflect.Value, error) {
-	for _, name := range names {
-		for value.Kind() == reflect.Pointer || value.Kind() == reflect.Interface {
-			value = value.Elem()
-		}
-		if value.Kind() != reflect.Struct || !value.FieldByName(name).IsValid() {
-			return value, fmt.Errorf("this version of etcd has no %s where it was", name)
-		}
-		value = value.FieldByName(name)
-	}
-	return value, nil
+	return err
 }

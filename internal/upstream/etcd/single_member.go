@@ -2,14 +2,14 @@ package etcd
 
 import (
 	"context"
-	"errors"
 	"net/url"
-	"reflect"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream"
 )
 
 // Upstream fact: a member without listeners, and its election
@@ -59,12 +59,12 @@ const (
 )
 
 // BecomeSingleMember makes the configuration that of the only member of a cluster, which
-// has no listener and is elected soon, unless [SlowTicks] would fail. Call that when it has started. The advertised
-// URL is stored in the data: it must not change.
+// has no listener and is elected soon, unless [SlowTicks] would fail. Call that when it has
+// started. The advertised URL is stored in the data: it must not change.
 func BecomeSingleMember(c *embed.Config) {
 	advertised := url.URL{Scheme: "http", Host: advertisedHost}
 	c.Name = MemberName
-	if _, err := tickerIndex(reflect.TypeFor[etcdserver.EtcdServer]()); err == nil {
+	if _, err := tickerOf(&etcdserver.EtcdServer{}); err == nil {
 		c.TickMs, c.ElectionMs = tickMillis, electionTicks*tickMillis
 	}
 	c.ListenPeerUrls, c.ListenClientUrls, c.ListenClientHttpUrls, c.ListenMetricsUrls = nil, nil, nil, nil
@@ -75,23 +75,15 @@ func BecomeSingleMember(c *embed.Config) {
 // SlowTicks returns a function that makes the ticks of a member rare. Call that after the
 // election: before, it would delay it. It may be called at any time, from any goroutine.
 func SlowTicks(server *etcdserver.EtcdServer) (slow func(), err error) {
-	index, err := tickerIndex(reflect.TypeFor[etcdserver.EtcdServer]())
+	ticker, err := tickerOf(server)
 	if err != nil {
 		return nil, err
 	}
-	ticker := (*time.Ticker)(reflect.ValueOf(server).Elem().FieldByIndex(index).UnsafePointer())
-	return func() { ticker.Reset(restTick) }, nil
+	return func() { (*ticker).Reset(restTick) }, nil
 }
 
-// tickerIndex returns the index of the ticker among the fields of a member.
-func tickerIndex(member reflect.Type) ([]int, error) {
-	node, found := member.FieldByName("r")
-	if found && node.Type.Kind() == reflect.Struct {
-		if ticker, found := node.Type.FieldByName("ticker"); found && ticker.Type == reflect.TypeFor[*time.Ticker]() {
-			return append(node.Index, ticker.Index...), nil
-		}
-	}
-	return nil, errors.New("this version of etcd has no ticker where it was")
+func tickerOf(server *etcdserver.EtcdServer) (**time.Ticker, error) {
+	return upstream.Field[*time.Ticker](server, "r", "ticker")
 }
 
 // AfterElection returns a KV whose reads first call waitElected, which returns when the

@@ -1,7 +1,6 @@
 package etcd
 
 import (
-	"reflect"
 	"testing"
 	"time"
 
@@ -39,24 +38,5 @@ func TestSlowTicks(t *testing.T) {
 	slow()
 	if leader := started.Server.Leader(); leader != started.Server.MemberID() {
 		t.Errorf("the leader is %s", leader)
-	}
-}
-
-// TestTicksWithoutATicker: a version of etcd whose private fields differ is refused by the
-// search, not by a panic.
-func TestTicksWithoutATicker(t *testing.T) {
-	t.Parallel()
-	for name, member := range map[string]reflect.Type{
-		"no node":      reflect.TypeFor[struct{ node struct{ ticker *time.Ticker } }](),
-		"no ticker":    reflect.TypeFor[struct{ r struct{ clock *time.Ticker } }](),
-		"another type": reflect.TypeFor[struct{ r struct{ ticker time.Ticker } }](),
-		"not a struct": reflect.TypeFor[struct{ r int }](),
-		"a pointer": reflect.TypeFor[struct {
-			r *struct{ ticker *time.Ticker }
-		}](),
-	} {
-		if index, err := tickerIndex(member); err == nil {
-			t.Errorf("%s: found at %v", name, index)
-		}
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"k8s.io/kubernetes/pkg/printers"
 	printersinternal "k8s.io/kubernetes/pkg/printers/internalversion"
 	printerstorage "k8s.io/kubernetes/pkg/printers/storage"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream"
 )
 
 // Upstream fact: each server makes what is equal in all servers of a process
@@ -44,11 +46,9 @@ var (
 // ShareConditions gives the plugins for webhooks the CEL environments of the process.
 func ShareConditions(options *genericoptions.AdmissionOptions) {
 	share := admission.DecoratorFunc(func(plugin admission.Interface, _ string) admission.Interface {
-		if webhook := reflect.Indirect(reflect.ValueOf(plugin)); webhook.Kind() == reflect.Struct &&
-			webhook.FieldByName("filterCompiler").IsValid() {
-			if compiler, err := fieldOf(webhook.Addr(), "filterCompiler"); err == nil {
-				compiler.Set(reflect.ValueOf(conditions()))
-			}
+		compiler, err := upstream.Field[cel.ConditionCompiler](plugin, "filterCompiler")
+		if err == nil { // another plugin has no such field
+			*compiler = conditions()
 		}
 		return plugin
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/emicklei/go-restful/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission/plugin/cel"
 	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/generic/registry"
@@ -15,6 +16,8 @@ import (
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	printerstorage "k8s.io/kubernetes/pkg/printers/storage"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream"
 )
 
 // TestServersShareEqualParts: what is equal in all servers is in memory once.
@@ -28,11 +31,11 @@ func TestServersShareEqualParts(t *testing.T) {
 			t.Fatal(err)
 		}
 		options.Decorators.Decorate(plugin, "ValidatingAdmissionWebhook")
-		compiler, err := fieldOf(reflect.ValueOf(plugin.Webhook), "filterCompiler")
+		compiler, err := upstream.Field[cel.ConditionCompiler](plugin, "filterCompiler")
 		if err != nil {
 			t.Fatal(err)
 		}
-		compilers[compiler.Elem().Pointer()] = true
+		compilers[reflect.ValueOf(*compiler).Pointer()] = true
 	}
 	if len(compilers) != 1 {
 		t.Errorf("two plugins have %d compilers", len(compilers))

@@ -8,6 +8,8 @@ import (
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	flowcontrolrest "k8s.io/kubernetes/pkg/registry/flowcontrol/rest"
 	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream"
 )
 
 // Upstream fact: post-start hooks can be left out by name only
@@ -77,21 +79,18 @@ func GuardHooks(server *genericapiserver.GenericAPIServer, fail func(error)) err
 	for _, name := range hooks.MapKeys() {
 		entry := reflect.New(hooks.Type().Elem())
 		entry.Elem().Set(hooks.MapIndex(name))
-		field, err := fieldOf(entry, "hook")
+		hook, err := upstream.Field[genericapiserver.PostStartHookFunc](entry.Interface(), "hook")
 		if err != nil {
 			return err
 		}
-		run, ok := field.Interface().(genericapiserver.PostStartHookFunc)
-		if !ok {
-			return fmt.Errorf("guard the post-start hook %s: it is a %s", name, field.Type())
-		}
-		field.Set(reflect.ValueOf(genericapiserver.PostStartHookFunc(func(hook genericapiserver.PostStartHookContext) error {
+		run := *hook
+		*hook = func(hook genericapiserver.PostStartHookContext) error {
 			if err := run(hook); err != nil && hook.Err() == nil {
 				fail(fmt.Errorf("the post-start hook %s failed: %w", name, err))
 				<-hook.Done() // it must not count as done
 			}
 			return nil
-		})))
+		}
 		hooks.SetMapIndex(name, entry.Elem())
 	}
 	return nil
@@ -99,15 +98,16 @@ func GuardHooks(server *genericapiserver.GenericAPIServer, fail func(error)) err
 
 // DropDiscovery takes the controller of that hook from the aggregator, and ends its queue.
 func DropDiscovery(aggregator *aggregatorapiserver.APIAggregator) error {
-	field, err := fieldOf(reflect.ValueOf(aggregator), "discoveryAggregationController")
+	controller, err := upstream.Field[aggregatorapiserver.DiscoveryAggregationController](aggregator,
+		"discoveryAggregationController")
 	if err != nil {
 		return err
 	}
-	if controller, ok := field.Interface().(aggregatorapiserver.DiscoveryAggregationController); ok {
+	if *controller != nil {
 		ended := make(chan struct{})
 		close(ended)
-		controller.Run(ended, nil)
+		(*controller).Run(ended, nil)
 	}
-	field.SetZero()
+	*controller = nil
 	return nil
 }

@@ -1,12 +1,14 @@
 package kube
 
 import (
-	"fmt"
 	"reflect"
+	"regexp"
 	"sync"
 
 	"github.com/emicklei/go-restful/v3"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream"
 )
 
 // Upstream fact: paths keep what only a message, another router and documents need
@@ -27,11 +29,11 @@ import (
 // equal descriptions of parameters.
 func DropRouteLeftovers(servers ...*genericapiserver.GenericAPIServer) error {
 	for _, server := range servers {
-		stacks, err := fieldOf(reflect.ValueOf(server.Handler.NonGoRestfulMux), "pathStacks")
+		stacks, err := upstream.Field[map[string]string](server.Handler.NonGoRestfulMux, "pathStacks")
 		if err != nil {
 			return err
 		}
-		stacks.Clear()
+		clear(*stacks)
 		for _, service := range server.Handler.GoRestfulContainer.RegisteredWebServices() {
 			if err := dropExpression(service); err != nil {
 				return err
@@ -49,25 +51,11 @@ func DropRouteLeftovers(servers ...*genericapiserver.GenericAPIServer) error {
 
 // dropExpression drops the regular expression of a service or of a route.
 func dropExpression(owner any) error {
-	expression, err := fieldOf(reflect.ValueOf(owner), "pathExpr")
-	if err != nil || expression.IsNil() {
-		return err
-	}
-	matcher, err := fieldOf(expression, "Matcher")
-	if err == nil {
-		matcher.SetZero()
+	expression, err := upstream.Field[*regexp.Regexp](owner, "pathExpr", "Matcher")
+	if expression != nil {
+		*expression = nil
 	}
 	return err
-}
-
-// fieldOf returns a field, exported or not, of the struct that the pointer points to.
-func fieldOf(pointer reflect.Value, name string) (reflect.Value, error) {
-	field := pointer.Elem().FieldByName(name)
-	if !field.IsValid() {
-		return field, fmt.Errorf("find the field %s of %s: this build mixes versions of Kubernetes; build it with the "+
-			"versions in its go.mod", name, pointer.Type())
-	}
-	return reflect.NewAt(field.Type(), field.Addr().UnsafePointer()).Elem(), nil
 }
 
 // parameters are the documented parameters of the routes of all servers.

@@ -1,14 +1,13 @@
 package kubectl
 
 import (
-	"fmt"
-	"reflect"
 	"sync"
-	"unsafe"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/discovery"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream"
 )
 
 // Upstream fact: kubectl decodes the files of its discovery cache again for each type it maps
@@ -29,13 +28,11 @@ func KeepDiscovery(flags *genericclioptions.ConfigFlags) error {
 	if err != nil {
 		return nil // the command reports it if it needs a server
 	}
-	field := reflect.ValueOf(flags).Elem().FieldByName("discoveryClient")
-	if !field.IsValid() || field.Type() != reflect.TypeFor[discovery.CachedDiscoveryInterface]() {
-		return fmt.Errorf("kubectl keeps its client of discovery in another way")
+	kept, err := upstream.Field[discovery.CachedDiscoveryInterface](flags, "discoveryClient")
+	if err == nil {
+		*kept = &keptDiscovery{CachedDiscoveryInterface: client}
 	}
-	*(*discovery.CachedDiscoveryInterface)(unsafe.Pointer(
-		field.UnsafeAddr())) = &keptDiscovery{CachedDiscoveryInterface: client}
-	return nil
+	return err
 }
 
 // keptDiscovery keeps the decoded groups and resources until they are invalidated.

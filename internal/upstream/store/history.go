@@ -2,12 +2,13 @@ package store
 
 import (
 	"context"
-	"reflect"
 	"sync"
 	"sync/atomic"
 
 	"k8s.io/apiserver/pkg/storage/cacher"
 	"k8s.io/apiserver/pkg/storage/value"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream"
 )
 
 // Upstream fact: a watch cache bounds its history by the number of events
@@ -55,15 +56,11 @@ func (h *sizedHistory) TransformFromStorage(ctx context.Context, data []byte,
 // bound bounds the history of the cache. With another version of upstream's it does nothing.
 func (h *sizedHistory) bound(c *cacher.Cacher) {
 	h.events.Store(maxEvents)
-	cache := reflect.ValueOf(c).Elem().FieldByName("watchCache")
-	if cache.Kind() != reflect.Pointer || cache.Elem().Kind() != reflect.Struct {
+	lock, lockErr := upstream.Field[sync.RWMutex](c, "watchCache", "RWMutex")
+	events, err := upstream.Field[int](c, "watchCache", "upperBoundCapacity")
+	if lockErr != nil || err != nil {
 		return
 	}
-	mu, bound := cache.Elem().FieldByName("RWMutex"), cache.Elem().FieldByName("upperBoundCapacity")
-	if !mu.IsValid() || mu.Type() != reflect.TypeFor[sync.RWMutex]() || bound.Kind() != reflect.Int {
-		return
-	}
-	lock, events := (*sync.RWMutex)(mu.Addr().UnsafePointer()), (*int)(bound.Addr().UnsafePointer())
 	set := func(n int64) {
 		lock.Lock()
 		defer lock.Unlock()
