@@ -40,7 +40,7 @@ import (
 //   errors.
 // Breaks: the member does not start; its ticker is not found, and each start takes half a
 //   second longer and logs a warning; or the log of some starts has an error. Tests:
-//   TestSlowTicks, TestTicksWithoutATicker, TestReadsWaitForTheElection.
+//   TestSlowTicks, TestField, TestReadsWaitForTheElection.
 
 const (
 	// MemberName is the name of the member.
