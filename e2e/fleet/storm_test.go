@@ -47,6 +47,7 @@ func startLoad(t *testing.T, servers []*harness.Server) *load {
 		l.running.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
 				l.write(ctx, fmt.Sprintf("storm-%d-%d", writer, i), writer+i)
+				pause(ctx, 20*time.Millisecond)
 			}
 		})
 	}
@@ -96,10 +97,15 @@ func (l *load) write(ctx context.Context, name string, turn int) {
 			l.mu.Unlock()
 			return
 		}
-		select { // retrying at once would take the processor from restarting servers
-		case <-ctx.Done():
-		case <-time.After(10 * time.Millisecond):
-		}
+		pause(ctx, 10*time.Millisecond)
+	}
+}
+
+// pause leaves the processor to the servers, which restart.
+func pause(ctx context.Context, duration time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(duration):
 	}
 }
 
