@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the deb and the rpm of a binary that has been built.
 #   packages.sh BINARY VERSION DIR     architecture: that of the binary
-# The time stamps in the packages are SOURCE_DATE_EPOCH.
+# The time stamps in the packages are SOURCE_DATE_EPOCH. PACKAGERS=deb makes one of them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 binary=$(realpath "$1") version=$2
@@ -27,6 +27,6 @@ cp "$binary" "$STAGE/kube-hyper-mini"
 find "$STAGE" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 
 (cd packaging/tools && CGO_ENABLED=0 go build -o ../../.bin/nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm)
-for packager in deb rpm; do
+for packager in ${PACKAGERS:-deb rpm}; do
 	.bin/nfpm package --config packaging/nfpm/nfpm.yaml --packager "$packager" --target "$out"
 done

@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 test=test-$1.sh binary=$(realpath "$2") kubectl=$(realpath "$3")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+export PACKAGERS=$1
 scripts/packages.sh "$binary" v0.0.1 "$work/old"
 scripts/packages.sh "$binary" v0.0.2-rc.1 "$work/new"
 (cd packaging/tools && CGO_ENABLED=0 go build -o "$work/supervise" ./supervise)

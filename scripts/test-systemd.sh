@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 if [ "${INSIDE:-}" != 1 ]; then
 	work=$(mktemp -d)
 	trap 'rm -rf "$work"' EXIT
-	scripts/packages.sh "$1" v0.0.1 "$work"
+	PACKAGERS=deb scripts/packages.sh "$1" v0.0.1 "$work"
 	cp "$2" "$work/kubectl"
 	INSIDE=1 unshare --mount "$PWD/scripts/test-systemd.sh" "$work"
 	exit
