@@ -47,11 +47,15 @@ windows:
 alerts:
 	cd e2e/monitoring && go vet ./... && go test -timeout 60m ./...
 
+# The packages of tests use what is built once.
+BUILT := KHM_BINARY=$(CURDIR)/.bin/kube-hyper-mini KHM_KUBECTL=$(CURDIR)/.bin/kubectl
+
 # -count=1: a result from the cache would be that of another binary. -parallel: many tests
 # wait for leases and processes, and leave the processor to others.
 ## e2e: the real binary and the real kubectl, in about ten minutes
-e2e:
-	cd e2e && go test -count=1 -parallel 4 -timeout 2h ./...
+e2e: .bin/kubectl
+	go build -ldflags -w -o .bin/kube-hyper-mini .
+	cd e2e && $(BUILT) go test -count=1 -parallel 4 -timeout 2h ./...
 
 ## e2e-fast: the end-to-end tests to run while working, at least one for each package that a user can see, in about a minute
 e2e-fast:

@@ -51,4 +51,4 @@ test-install:
 
 .bin/kubectl:
 	mkdir -p .bin
-	cd e2e && go build -ldflags '$(STAMP)' -o ../.bin/kubectl k8s.io/kubernetes/cmd/kubectl
+	cd e2e && go build -ldflags '-w $(STAMP)' -o ../.bin/kubectl k8s.io/kubernetes/cmd/kubectl

@@ -25,46 +25,33 @@ func Binary(t testing.TB) string {
 	if path := os.Getenv("KHM_BINARY"); path != "" {
 		return path
 	}
-	return Build(t, Root(t), ".", "kube-hyper-mini")
+	return Build(t, Root(t), ".", "kube-hyper-mini", "-ldflags", "-w")
 }
 
 // KubectlBinary builds kubectl of the Kubernetes version in go.mod, stamped
-// with it as a release is, and returns its path.
+// with it as a release is, and returns its path. KHM_KUBECTL names one that is
+// built already.
 func KubectlBinary(t testing.TB) string {
 	t.Helper()
-	dir := filepath.Join(Root(t), "e2e")
-	return Build(t, dir, "k8s.io/kubernetes/cmd/kubectl", "kubectl", "-ldflags", stamp(t, dir))
+	if path := os.Getenv("KHM_KUBECTL"); path != "" {
+		return path
+	}
+	version, flags := KubernetesVersion(t), "-w"
+	for _, stamped := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		flags += " -X " + stamped + ".gitVersion=" + version
+	}
+	return Build(t, filepath.Join(Root(t), "e2e"), "k8s.io/kubernetes/cmd/kubectl", "kubectl", "-ldflags", flags)
 }
 
 // KubernetesVersion is the version of Kubernetes that the tests are built
 // against.
 func KubernetesVersion(t testing.TB) string {
 	t.Helper()
-	return moduleVersion(t, filepath.Join(Root(t), "e2e"))
-}
-
-// stamp has the linker flags that set the version of a Kubernetes binary.
-func stamp(t testing.TB, dir string) string {
-	t.Helper()
-	version := moduleVersion(t, dir)
-	numbers := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
-	if len(numbers) != 3 {
-		t.Fatalf("k8s.io/kubernetes has the version %q", version)
-	}
-	var flags []string
-	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
-		flags = append(flags, "-X", pkg+".gitVersion="+version, "-X", pkg+".gitMajor="+numbers[0], "-X", pkg+".gitMinor="+numbers[1])
-	}
-	return strings.Join(flags, " ")
-}
-
-func moduleVersion(t testing.TB, dir string) string {
-	t.Helper()
 	cmd := exec.Command("go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
-	cmd.Dir = dir
+	cmd.Dir = filepath.Join(Root(t), "e2e")
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("find the version of k8s.io/kubernetes in %s: %v", dir, err)
+		t.Fatalf("find the version of k8s.io/kubernetes in %s: %v", cmd.Dir, err)
 	}
 	return strings.TrimSpace(string(out))
 }

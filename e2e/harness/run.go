@@ -103,23 +103,21 @@ func Eventually(t testing.TB, what string, check func() error) {
 	Within(t, Patience, what, check)
 }
 
-// Within is Eventually with another limit, for what takes longer on any machine.
+// Within is Eventually with another limit, for what takes longer on any machine. It checks
+// less often the longer it takes: many checks run a program.
 func Within(t testing.TB, limit time.Duration, what string, check func() error) {
 	t.Helper()
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
+	began := time.Now()
 	for {
 		err := check()
 		if err == nil {
 			return
 		}
-		select {
-		case <-deadline.C:
+		waited := time.Since(began)
+		if waited >= limit {
 			t.Fatalf("waiting until %s: %v", what, err)
-		case <-ticker.C:
 		}
+		time.Sleep(min(max(waited/8, 20*time.Millisecond), 500*time.Millisecond, limit-waited))
 	}
 }
 

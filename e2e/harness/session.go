@@ -49,12 +49,13 @@ func NewSession(t testing.TB, s *Server) *Session {
 	}
 	env := []string{"HOME=" + t.TempDir(), "PATH=" + programs + string(os.PathListSeparator) + os.Getenv("PATH"), "KUBECONFIG=" + s.Kubeconfig}
 	// go builds with the caches of the tests.
-	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH"} {
-		value, err := exec.Command("go", "env", name).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		env = append(env, name+"="+strings.TrimSpace(string(value)))
+	caches := []string{"GOCACHE", "GOMODCACHE", "GOPATH"}
+	values, err := exec.Command("go", append([]string{"env"}, caches...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, value := range strings.Split(strings.TrimSpace(string(values)), "\n") {
+		env = append(env, caches[i]+"="+value)
 	}
 	session := NewShell(t, dir, append(env, "CGO_ENABLED=0"), nil)
 	host := s.RESTConfig().Host
