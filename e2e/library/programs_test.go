@@ -26,10 +26,31 @@ type program struct {
 	output     *bytes.Buffer
 }
 
-// start builds the program and runs it with a configuration file until the test ends.
-func start(t *testing.T, name, config string, args ...string) *program {
+// binaries builds all programs, which takes go less than one after the other, and returns
+// their directory.
+func binaries(t *testing.T) string {
 	t.Helper()
-	binary := harness.Build(t, module(t), "./"+name, "example-"+name, "-ldflags", "-s -w")
+	dir := filepath.Join(harness.Root(t), ".bin", "examples")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "go", "build", "-ldflags", "-s -w", "-o", dir, "./...")
+	return dir
+}
+
+// run runs a program in the module of the examples, which must succeed.
+func run(t *testing.T, name string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Env = module(t), append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, output)
+	}
+}
+
+// start runs a program with a configuration file until the test ends.
+func start(t *testing.T, binaries, name, config string, args ...string) *program {
+	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")
 	text := fmt.Sprintf("apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\ndataDir: %q\nserving: {port: 0}\n%s", filepath.Join(dir, "data"), config)
@@ -37,7 +58,7 @@ func start(t *testing.T, name, config string, args ...string) *program {
 		t.Fatal(err)
 	}
 	p := &program{t: t, kubectlBin: harness.KubectlBinary(t), kubeconfig: filepath.Join(dir, "data", "admin.kubeconfig"), output: &bytes.Buffer{}}
-	cmd := exec.Command(binary, append([]string{file}, args...)...)
+	cmd := exec.Command(filepath.Join(binaries, name), append([]string{file}, args...)...)
 	cmd.Env = append(os.Environ(), "TOKEN=letmein")
 	cmd.Stdout, cmd.Stderr = p.output, p.output
 	if err := cmd.Start(); err != nil {
@@ -93,20 +114,24 @@ func (p *program) refused(want, stdin string, args ...string) {
 
 // TestPrograms: each program serves what its first line says.
 func TestPrograms(t *testing.T) {
+	binaries := binaries(t)
 	t.Run("whole", func(t *testing.T) {
-		p := start(t, "whole", "")
+		t.Parallel()
+		p := start(t, binaries, "whole", "")
 		p.kubectl([]string{"created"}, "", "create", "namespace", "team")
 		p.kubectl([]string{"deleted"}, "", "delete", "namespace", "team")
 	})
 	t.Run("crds", func(t *testing.T) {
-		p := start(t, "crds", "")
+		t.Parallel()
+		p := start(t, binaries, "crds", "")
 		const widget = "{apiVersion: example.com/v1, kind: Widget, metadata: {name: %s, namespace: default}, spec: {size: 3}}"
 		p.kubectl([]string{"created"}, fmt.Sprintf(widget, "one"), "create", "-f", "-")
 		p.kubectl(nil, "", "wait", "--for=jsonpath={.metadata.labels.seen}=yes", "widget/one", "--timeout=2m")
 		p.refused("10 letters at most", fmt.Sprintf(widget, "much-too-long"), "create", "-f", "-")
 	})
 	t.Run("gotype", func(t *testing.T) {
-		p := start(t, "gotype", "")
+		t.Parallel()
+		p := start(t, binaries, "gotype", "")
 		const boat = "{apiVersion: sea.example.com/v1, kind: Boat, metadata: {name: one}, spec: {length: %d}}"
 		p.refused("must be positive", fmt.Sprintf(boat, 0), "apply", "-f", "-")
 		p.kubectl([]string{"serverside-applied"}, fmt.Sprintf(boat, 7), "apply", "--server-side", "-f", "-")
@@ -117,12 +142,14 @@ func TestPrograms(t *testing.T) {
 		p.kubectl([]string{"deleted"}, "", "delete", "boat", "one")
 	})
 	t.Run("virtual", func(t *testing.T) {
-		p := start(t, "virtual", "")
+		t.Parallel()
+		p := start(t, binaries, "virtual", "")
 		p.kubectl([]string{"CONFIG MAPS", "default", "kube-system"}, "", "get", "summaries")
 		p.refused("the server does not allow this method", "", "delete", "summary", "default")
 	})
 	t.Run("users", func(t *testing.T) {
-		p := start(t, "users", "")
+		t.Parallel()
+		p := start(t, binaries, "users", "")
 		server, err := p.try("", "config", "view", "-o", "jsonpath={.clusters[0].cluster.server}")
 		if err != nil {
 			t.Fatal(err)
@@ -134,10 +161,11 @@ func TestPrograms(t *testing.T) {
 		}
 	})
 	t.Run("kine", func(t *testing.T) {
+		t.Parallel()
 		kine := harness.Build(t, filepath.Join(harness.Root(t), "e2e", "kine"), ".", "kine")
 		address := harness.FreeAddress(t)
 		database := filepath.Join(t.TempDir(), "kine.db")
-		p := start(t, "kine", "etcd: {external: {endpoints: [\"http://"+address+"\"]}}\n", kine, "-listen", address, "-database", database)
+		p := start(t, binaries, "kine", "etcd: {external: {endpoints: [\"http://"+address+"\"]}}\n", kine, "-listen", address, "-database", database)
 		p.kubectl([]string{"created"}, "", "create", "configmap", "one")
 		if info, err := os.Stat(database); err != nil || info.Size() == 0 {
 			t.Errorf("the database of kine: %v, %v", info, err)
@@ -147,9 +175,5 @@ func TestPrograms(t *testing.T) {
 
 // TestTests: twenty tests with a control plane each pass at once.
 func TestTests(t *testing.T) {
-	cmd := exec.Command("go", "test", "-count=1", "./tests")
-	cmd.Dir, cmd.Env = module(t), append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, output)
-	}
+	run(t, "go", "test", "-count=1", "-vet=off", "./tests")
 }
