@@ -3,8 +3,10 @@ package console
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -15,6 +17,29 @@ import (
 )
 
 var databases = schema.GroupVersionResource{Group: "cloud.example.org", Version: "v1", Resource: "databases"}
+
+// shared is for tests that only read what [fill] makes, or need any server.
+var (
+	shared  harness.Shared
+	filling sync.Once
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := shared.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// read returns the shared server, filled.
+func read(t *testing.T) *harness.Server {
+	t.Helper()
+	s := shared.Server(t)
+	filling.Do(func() { fill(t, s) })
+	return s
+}
 
 // filled is a server with the CRDs and objects of testdata, a volume that a
 // database owns, and conditions.
@@ -49,7 +74,7 @@ metadata:
 // text.
 func TestPages(t *testing.T) {
 	t.Parallel()
-	s := filled(t)
+	s := read(t)
 	p := open(t, launch(t, "--data-dir", s.Dir), "")
 	p.lacks("Control planes") // the server has none
 	p.sees("Overview", "Kubernetes", "kube-hyper-mini", "Database", "ready", "from CRDs", "Last backup", "Journal", "Certificates", "Requests per second", "Warnings and events")
@@ -121,7 +146,7 @@ func TestLive(t *testing.T) {
 // TestSecrets: values are masked until they are requested.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
-	s := filled(t)
+	s := read(t)
 	p := open(t, launch(t, "--data-dir", s.Dir), "#/object/core/v1/secrets/shop/password?tab=yaml")
 	p.sees("word: ••••••")
 	p.lacks("Y29ycmVjdCBob3JzZQ==")

@@ -37,7 +37,7 @@ func TestHome(t *testing.T) {
 // TestSearch: it finds types, and objects by a part of their name, in the chosen namespace.
 func TestSearch(t *testing.T) {
 	t.Parallel()
-	s := filled(t)
+	s := read(t)
 	path := filepath.Join(t.TempDir(), "viewer.kubeconfig")
 	harness.Runs(t, 0, "kubeconfig", "create", "viewer", "--data-dir", s.Dir, "-o", path)
 	s.Kubectl("", "create", "rolebinding", "viewer", "-n", "shop", "--clusterrole=view", "--user=viewer")

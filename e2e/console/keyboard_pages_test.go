@@ -201,7 +201,7 @@ func TestKeyboardOfObject(t *testing.T) {
 // the access page asked, without a mouse.
 func TestKeyboardOfSchema(t *testing.T) {
 	t.Parallel()
-	s := filled(t)
+	s := read(t)
 	p := open(t, launch(t, "--data-dir", s.Dir), "#/schema/cloud.example.org/v1/databases")
 	p.size(360, 740, "dark")
 	p.sees("Engine is the program that stores.")

@@ -20,7 +20,7 @@ import (
 // is removed then.
 func TestOpensBrowser(t *testing.T) {
 	t.Parallel()
-	s := harness.Start(t)
+	s := shared.Server(t)
 	bin, seen := t.TempDir(), filepath.Join(t.TempDir(), "arguments")
 	if err := os.WriteFile(filepath.Join(bin, "xdg-open"), []byte("#!/bin/sh\necho \"$*\" >"+seen+".part && mv "+seen+".part "+seen+"\n"), 0o755); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestOpensBrowser(t *testing.T) {
 // again, and not what the program has printed that was to open one.
 func TestCannotOpenBrowser(t *testing.T) {
 	t.Parallel()
-	s := harness.Start(t)
+	s := shared.Server(t)
 	bin := t.TempDir()
 	if err := os.WriteFile(filepath.Join(bin, "xdg-open"), []byte("#!/bin/sh\necho 'xdg-open: no method available'\necho 'www-browser: not found' >&2\nexit 3\n"), 0o755); err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestCannotOpenBrowser(t *testing.T) {
 // TestUsedAddress: a used address is refused, and the terminal shows the next one.
 func TestUsedAddress(t *testing.T) {
 	t.Parallel()
-	s := harness.Start(t)
+	s := shared.Server(t)
 	c := launch(t, "--data-dir", s.Dir)
 	p := open(t, c, "")
 	p.sees("Overview")
@@ -101,7 +101,7 @@ func TestUsedAddress(t *testing.T) {
 // TestExpiredSession: the page of an earlier console shows the remedy.
 func TestExpiredSession(t *testing.T) {
 	t.Parallel()
-	s := harness.Start(t)
+	s := shared.Server(t)
 	port := fmt.Sprint(harness.FreePort(t))
 	c := launch(t, "--data-dir", s.Dir, "--port", port)
 	p := open(t, c, "#/objects/core/v1/namespaces")
@@ -115,7 +115,7 @@ func TestExpiredSession(t *testing.T) {
 // has left a service worker in the browser, which gets nothing of the console's session.
 func TestPortOfAnotherUser(t *testing.T) {
 	t.Parallel()
-	s := harness.Start(t)
+	s := shared.Server(t)
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/worker.js" {
 			w.Header().Set("Content-Type", "text/javascript")
