@@ -12,33 +12,36 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// TestDisabledAPIs: an API that is switched off is not listed, its controllers
+// TestDisabledAPIs: APIs that are switched off are not listed, their controllers
 // do not run, the log has no warnings, and the rest works.
 func TestDisabledAPIs(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		config      string
-		group       string
+		groups      []string
 		controllers []string
 	}{
-		"authorization": {"authorization.k8s.io/v1: false", "authorization.k8s.io", nil},
-		"events":        {"events.k8s.io/v1: false, v1/events: false", "events.k8s.io", nil},
-		"flow control":  {"flowcontrol.apiserver.k8s.io/v1: false}, flowControl: {enabled: false", "flowcontrol.apiserver.k8s.io", nil},
-		"leases":        {"coordination.k8s.io/v1: false", "coordination.k8s.io", nil},
-		"certificates": {"certificates.k8s.io/v1: false", "certificates.k8s.io", []string{
-			"certificatesigningrequest-signing-controller", "certificatesigningrequest-approving-controller", "certificatesigningrequest-cleaner-controller"}},
-		"migration": {"storagemigration.k8s.io/v1beta1: false", "storagemigration.k8s.io", []string{"storage-version-migrator-controller"}},
-		"policies":  {"admissionregistration.k8s.io/v1: false", "admissionregistration.k8s.io", []string{"validatingadmissionpolicy-status-controller"}},
-		"quotas":    {"v1/resourcequotas: false", "", []string{"resourcequota-controller"}},
+		"authorization, events, policies, quotas": {
+			"authorization.k8s.io/v1: false, events.k8s.io/v1: false, v1/events: false, admissionregistration.k8s.io/v1: false, v1/resourcequotas: false",
+			[]string{"authorization.k8s.io", "events.k8s.io", "admissionregistration.k8s.io"},
+			[]string{"validatingadmissionpolicy-status-controller", "resourcequota-controller"}},
+		"flow control, leases, certificates, migration": {
+			"coordination.k8s.io/v1: false, certificates.k8s.io/v1: false, storagemigration.k8s.io/v1beta1: false, flowcontrol.apiserver.k8s.io/v1: false}, flowControl: {enabled: false",
+			[]string{"flowcontrol.apiserver.k8s.io", "coordination.k8s.io", "certificates.k8s.io", "storagemigration.k8s.io"},
+			[]string{"certificatesigningrequest-signing-controller", "certificatesigningrequest-approving-controller", "certificatesigningrequest-cleaner-controller",
+				"storage-version-migrator-controller"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := harness.Start(t, "--config", harness.ConfigFile(t, fmt.Sprintf("apiServer: {runtimeConfig: {%s}}", c.config)))
-			if groups := s.Kubectl("", "api-versions"); c.group != "" && strings.Contains("\n"+groups, "\n"+c.group+"/") {
-				t.Errorf("%s is listed:\n%s", c.group, groups)
+			listed := "\n" + s.Kubectl("", "api-versions")
+			for _, group := range c.groups {
+				if strings.Contains(listed, "\n"+group+"/") {
+					t.Errorf("%s is listed:%s", group, listed)
+				}
 			}
-			if resources := s.Kubectl("", "api-resources", "--api-group=", "-o", "name"); c.group == "" && strings.Contains(resources, "resourcequotas") {
-				t.Errorf("resourcequotas are listed:\n%s", resources)
+			if resources := s.Kubectl("", "api-resources", "--api-group=", "-o", "name"); strings.Contains(resources, "resourcequotas") == slices.Contains(c.controllers, "resourcequota-controller") {
+				t.Errorf("the core resources are:\n%s", resources)
 			}
 			var status struct{ Controllers []string }
 			if err := json.Unmarshal([]byte(s.Status("-o", "json")), &status); err != nil {
