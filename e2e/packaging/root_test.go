@@ -82,7 +82,7 @@ func TestRootGivesUpRoot(t *testing.T) {
 		t.Errorf("the archive was made: %d bytes", len(out))
 	}
 	must(os.Remove(filepath.Join(data, "pki", "zz.key")))
-	for _, args := range [][]string{{"defrag"}, {"backup", "save"}, {"reset", "--yes"}} {
+	for _, args := range [][]string{{"backup", "save"}, {"reset", "--yes"}} {
 		root(harness.ExitOK, args...)
 	}
 	if entries, err := os.ReadDir(secrets); err != nil || len(entries) != 1 {

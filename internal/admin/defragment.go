@@ -14,10 +14,6 @@ import (
 // returns the result.
 const defragmentPath = "/kube-hyper-mini/defragment"
 
-// ErrExternal is the error of a defragmentation of an external etcd.
-var ErrExternal = errors.New("the configuration has an external etcd: defragment that with etcd's own tools " +
-	"(etcdctl defrag)")
-
 // defragmenter serves defragmentPath.
 type defragmenter struct{ store datastore.Datastore }
 
@@ -25,7 +21,8 @@ type defragmenter struct{ store datastore.Datastore }
 func (d defragmenter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	keeper := d.store.Maintenance()
 	if keeper == nil {
-		http.Error(w, ErrExternal.Error(), http.StatusNotImplemented)
+		http.Error(w, "the configuration has an external etcd: defragment that with etcd's own tools (etcdctl defrag)",
+			http.StatusNotImplemented)
 		return
 	}
 	done, err := keeper.Defragment(r.Context())

@@ -26,7 +26,7 @@ type rotateLine struct {
 	Error string `json:"error,omitempty"`
 }
 
-// KeyRotator rotates the encryption key of a server, running or stopped.
+// KeyRotator rotates the encryption key of a server.
 type KeyRotator struct {
 	// ConfigFile is apiServer.encryption.configFile, whose key is not rotated.
 	ConfigFile string
@@ -35,8 +35,7 @@ type KeyRotator struct {
 	// Root is the prefix of all objects in Store.
 	Root  string
 	Store datastore.Datastore
-	// Ready reports whether the server is ready. It is nil of a stopped one, as Backups and
-	// Encrypt.
+	// Ready reports whether the server is ready.
 	Ready func() bool
 	// Backups is locked during a rotation: a backup has the objects and the keys
 	// of one moment.
@@ -66,16 +65,14 @@ func (k *KeyRotator) Rotate(ctx context.Context, report func(encryption.Progress
 			"which is loaded within seconds, and have the objects rewritten by a StorageVersionMigration for each "+
 			"resource", k.ConfigFile)
 	}
-	if k.Ready != nil && !k.Ready() {
+	if !k.Ready() {
 		return errors.New("the server is starting: try again when it is ready")
 	}
-	if k.Backups != nil {
-		release, err := k.Backups.TakeTurn(ctx)
-		if err != nil {
-			return err
-		}
-		defer release()
+	release, err := k.Backups.TakeTurn(ctx)
+	if err != nil {
+		return err
 	}
+	defer release()
 	connection := k.Store.Connection()
 	return (&encryption.Rotation{
 		File: k.File, Store: connection.GatedKV(), Root: k.Root, Encrypt: k.Encrypt, Alone: k.alone, Report: report,

@@ -91,10 +91,13 @@ func (s *server) compose(checked *Checked, listener *apiserver.Listener) (err er
 	keys := parts.Identity(s.config, s.dir, s.extension.NewIdentity, s.log)
 	keys.URL, keys.LocalURL, keys.Reserve, keys.UseTokenKeys = s.url, s.local, s.store.ReserveIdentity, tokenKeys.Set
 	s.identity = identity.New(keys)
-	s.rotator = parts.KeyRotator(s.config, s.dir, s.store, s.log)
-	s.rotator.Backups, s.rotator.Ready = s.backups, func() bool { return s.readySince.Load() != nil }
-	s.rotator.Encrypt = func(ctx context.Context, resource schema.GroupResource) ([]byte, error) {
-		return s.api.server.Encrypt(ctx, resource)
+	s.rotator = &admin.KeyRotator{
+		ConfigFile: s.config.APIServer.Encryption.ConfigFile, File: s.dir.Join("encryption", "config.yaml"),
+		Root: s.config.Etcd.External.Prefix, Store: s.store, Backups: s.backups, Log: s.log,
+		Ready: func() bool { return s.readySince.Load() != nil },
+		Encrypt: func(ctx context.Context, resource schema.GroupResource) ([]byte, error) {
+			return s.api.server.Encrypt(ctx, resource)
+		},
 	}
 	s.api = &apiServers{
 		options: checked.options, config: s.config, listener: listener, identity: s.identity,

@@ -250,15 +250,15 @@ func readLocalKubeconfig(cmd *cobra.Command, flags *configFlags) ([]byte, error)
 }
 
 // onServer does work on the stopped server of the data directory or, if a server uses that,
-// through its API, with the kubeconfig of readLocalKubeconfig. A control plane of the server is
-// reached through the API only.
+// through its API, with the kubeconfig of readLocalKubeconfig. stopped is nil for work that
+// needs a running server. A control plane of the server is reached through the API only.
 func onServer(cmd *cobra.Command, flags *configFlags, stopped func(*slog.Logger) error,
 	running func(kubeconfig []byte) error) error {
 	cfg, err := completed(cmd, flags)
 	if err != nil {
 		return err
 	}
-	if flags.plane == "" {
+	if stopped != nil && flags.plane == "" {
 		log, err := commandLog(cmd, cfg)
 		if err == nil {
 			err = stopped(log)
@@ -274,5 +274,8 @@ func onServer(cmd *cobra.Command, flags *configFlags, stopped func(*slog.Logger)
 	if err != nil {
 		return err
 	}
-	return running(kubeconfig)
+	if err = running(kubeconfig); stopped == nil && errors.Is(err, admin.ErrNoAnswer) {
+		return (&clientFlags{configFlags: *flags}).unanswered(err)
+	}
+	return err
 }

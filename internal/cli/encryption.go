@@ -3,13 +3,10 @@ package cli
 import (
 	"fmt"
 	"io"
-	"log/slog"
 
 	"github.com/spf13/cobra"
 
-	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
 )
 
@@ -27,11 +24,10 @@ func newEncryptionRotate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate",
 		Short: "Replace the key that encrypts resources in etcd",
-		Long: `Replace the key that encrypts resources in etcd, of a running server or of a
-stopped one. The command makes a new key, rewrites all encrypted objects with it,
-and removes the old key from <dataDir>/encryption/config.yaml when no object
-needs it. Objects stay readable. An interrupted rotation continues with the next
-call, or when the server starts.
+		Long: `Replace the key that encrypts resources in etcd, of a running server. The command makes
+a new key, rewrites all encrypted objects with it, and removes the old key from
+<dataDir>/encryption/config.yaml when no object needs it. Objects stay readable. An
+interrupted rotation continues with the next call, or when the server starts.
 
 A file that was edited is only read: rotate its keys by editing it. Backups from
 before a rotation contain and need the old key.
@@ -39,18 +35,15 @@ before a rotation contain and need the old key.
 On an external etcd only a single server rotates. Others that are started later
 need its new encryption/config.yaml.
 
-With a running server the command uses its API, with the administrator's
-kubeconfig in the data directory; it needs the right to POST to the path
-/kube-hyper-mini/encryption/rotate.`,
+The command uses the API of the server, with the administrator's kubeconfig in the data
+directory; it needs the right to POST to the path /kube-hyper-mini/encryption/rotate.`,
 		Example: `  kube-hyper-mini encryption rotate`,
-		RunE: flags.with(func(cmd *cobra.Command, _ []string, cfg *config.ServerConfiguration) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			report := func(progress encryption.Progress) error { return printRotation(cmd.OutOrStdout(), progress) }
-			return onServer(cmd, flags, func(log *slog.Logger) error {
-				return parts.RotateKey(cmd.Context(), cfg, log, report)
-			}, func(kubeconfig []byte) error {
+			return onServer(cmd, flags, nil, func(kubeconfig []byte) error {
 				return admin.RotateKey(cmd.Context(), kubeconfig, report)
 			})
-		}),
+		},
 	}
 	flags.addPlane(cmd.Flags())
 	return cmd

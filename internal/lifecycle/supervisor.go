@@ -183,22 +183,3 @@ func (s *Supervisor) stop() error {
 	}
 	return errors.Join(append(errs, failure)...)
 }
-
-// While runs the part, calls use when it is ready, and stops it afterwards. It
-// returns all errors. The context of use ends when the part fails.
-func While(ctx context.Context, part Part, use func(ctx context.Context) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	s := New(ctx, Config{Log: slog.New(slog.DiscardHandler)})
-	var used error
-	stopped := s.Run(func(ctx context.Context) error {
-		defer cancel()
-		if used = s.Start(ctx, part); used == nil {
-			used = use(ctx)
-		}
-		return nil
-	})
-	if used != nil && errors.Is(stopped, used) {
-		return stopped
-	}
-	return errors.Join(stopped, used)
-}

@@ -328,47 +328,6 @@ func TestPartsReportTheirDurations(t *testing.T) {
 	})
 }
 
-func TestWhile(t *testing.T) {
-	broken := Part{"etcd", func(context.Context, func()) error { return errBroken }}
-	for name, test := range map[string]struct {
-		part  func(*journal) Part
-		use   error
-		want  []string // of the error
-		steps []string
-	}{
-		"it works":        {func(j *journal) Part { return j.orderly("etcd") }, nil, nil, []string{"etcd runs", "used", "etcd stops"}},
-		"the use fails":   {func(j *journal) Part { return j.orderly("etcd") }, errOther, []string{"other"}, []string{"etcd runs", "used", "etcd stops"}},
-		"the start fails": {func(*journal) Part { return broken }, nil, []string{"etcd: broken"}, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				j := &journal{}
-				err := While(t.Context(), test.part(j), func(context.Context) error {
-					j.add("used")
-					return test.use
-				})
-				if test.want == nil && err != nil {
-					t.Error(err)
-				} else if test.want != nil {
-					wantError(t, err, test.want...)
-				}
-				j.want(t, test.steps...)
-			})
-		})
-	}
-	t.Run("it is cancelled", func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		err := While(ctx, (&journal{}).orderly("etcd"), func(ctx context.Context) error {
-			cancel()
-			<-ctx.Done()
-			return context.Cause(ctx)
-		})
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("the error is %v", err)
-		}
-	})
-}
-
 // TestBackgroundWork: background work is stopped with the parts, may end before them, and
 // is not listed as one.
 func TestBackgroundWork(t *testing.T) {

@@ -44,16 +44,6 @@ func APIServer(cfg *config.ServerConfiguration) apiserver.Settings {
 	return settings
 }
 
-// KeyRotator rotates the key that encrypts resources while no server runs. A running server
-// adds what it has.
-func KeyRotator(cfg *config.ServerConfiguration, dir *datadir.Dir, store datastore.Datastore,
-	log *slog.Logger) *admin.KeyRotator {
-	return &admin.KeyRotator{
-		ConfigFile: cfg.APIServer.Encryption.ConfigFile, File: dir.Join("encryption", "config.yaml"),
-		Root: cfg.Etcd.External.Prefix, Store: store, Log: log,
-	}
-}
-
 // Facts are the fields of a status that do not change while the server runs.
 func Facts(cfg *config.ServerConfiguration, stamp datadir.Stamp, url string, started time.Time) admin.Status {
 	facts := admin.Status{
