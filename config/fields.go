@@ -24,37 +24,51 @@ type Field struct {
 	input bool // the server reads the file at that path
 }
 
+// fileUse is what the server does with a file that a field names.
+type fileUse int
+
+const (
+	output     fileUse = iota // a directory, or a file that the server writes
+	input                     // it reads the file, which has no secrets
+	secret                    // it reads private keys or credentials
+	encrypting                // it reads keys that encrypt objects in etcd
+)
+
 // Fields lists the fields that name files, with their current values. A new field of that
 // kind needs one line here, its type, and its text in config/config.yaml; what is to be
 // checked of the content of the file, in apiserver.
 func (c *ServerConfiguration) Fields() []Field {
 	api, external := &c.APIServer, &c.Etcd.External
+	field := func(use fileUse, path string, value *string) Field {
+		return Field{Path: path, Value: *value, Secret: use >= secret, EncryptsObjects: use == encrypting, path: value,
+			input: use >= input}
+	}
 	list := []Field{
-		output("dataDir", &c.DataDir),
-		output("kubeconfig.path", &c.Kubeconfig.Path),
-		output("backup.dir", &c.Backup.Dir),
-		output("manifests.dir", &c.Manifests.Dir),
-		output("planes.backupDir", &c.Planes.BackupDir),
-		secret("planes.identityFile", &c.Planes.IdentityFile),
-		secret("journal.credentialsFile", &c.Journal.CredentialsFile),
-		input("serving.certFile", &c.Serving.CertFile),
-		secret("serving.keyFile", &c.Serving.KeyFile),
-		input("serving.caFile", &c.Serving.CAFile),
-		input("etcd.external.caFile", &external.CAFile),
-		input("etcd.external.certFile", &external.CertFile),
-		secret("etcd.external.keyFile", &external.KeyFile),
-		input("apiServer.admission.configFile", &api.Admission.ConfigFile),
-		input("apiServer.authentication.configFile", &api.Authentication.ConfigFile),
-		input("apiServer.authentication.clientCAFile", &api.Authentication.ClientCAFile),
-		input("apiServer.authorization.configFile", &api.Authorization.ConfigFile),
-		input("apiServer.audit.policyFile", &api.Audit.PolicyFile),
-		encrypting("apiServer.encryption.configFile", &api.Encryption.ConfigFile),
-		input("apiServer.tracing.configFile", &api.Tracing.ConfigFile),
-		output("apiServer.audit.logPath", &api.Audit.LogPath),
+		field(output, "dataDir", &c.DataDir),
+		field(output, "kubeconfig.path", &c.Kubeconfig.Path),
+		field(output, "backup.dir", &c.Backup.Dir),
+		field(output, "manifests.dir", &c.Manifests.Dir),
+		field(output, "planes.backupDir", &c.Planes.BackupDir),
+		field(secret, "planes.identityFile", &c.Planes.IdentityFile),
+		field(secret, "journal.credentialsFile", &c.Journal.CredentialsFile),
+		field(input, "serving.certFile", &c.Serving.CertFile),
+		field(secret, "serving.keyFile", &c.Serving.KeyFile),
+		field(input, "serving.caFile", &c.Serving.CAFile),
+		field(input, "etcd.external.caFile", &external.CAFile),
+		field(input, "etcd.external.certFile", &external.CertFile),
+		field(secret, "etcd.external.keyFile", &external.KeyFile),
+		field(input, "apiServer.admission.configFile", &api.Admission.ConfigFile),
+		field(input, "apiServer.authentication.configFile", &api.Authentication.ConfigFile),
+		field(input, "apiServer.authentication.clientCAFile", &api.Authentication.ClientCAFile),
+		field(input, "apiServer.authorization.configFile", &api.Authorization.ConfigFile),
+		field(input, "apiServer.audit.policyFile", &api.Audit.PolicyFile),
+		field(encrypting, "apiServer.encryption.configFile", &api.Encryption.ConfigFile),
+		field(input, "apiServer.tracing.configFile", &api.Tracing.ConfigFile),
+		field(output, "apiServer.audit.logPath", &api.Audit.LogPath),
 	}
 	for i := range api.Authentication.ServiceAccountKeyFiles { // public keys, or private keys that have them
 		path := fmt.Sprintf("apiServer.authentication.serviceAccountKeyFiles[%d]", i)
-		list = append(list, secret(path, &api.Authentication.ServiceAccountKeyFiles[i]))
+		list = append(list, field(secret, path, &api.Authentication.ServiceAccountKeyFiles[i]))
 	}
 	return list
 }
@@ -82,30 +96,6 @@ func makeAbsolute(path *string, dir string) {
 	default:
 		*path = filepath.Join(dir, *path)
 	}
-}
-
-// input is a field that names a file which the server reads, without secrets.
-func input(path string, value *string) Field {
-	return Field{Path: path, Value: *value, path: value, input: true}
-}
-
-// secret is a field that names a file with private keys or credentials.
-func secret(path string, value *string) Field {
-	field := input(path, value)
-	field.Secret = true
-	return field
-}
-
-// encrypting is a field that names a file with keys that encrypt objects in etcd.
-func encrypting(path string, value *string) Field {
-	field := secret(path, value)
-	field.EncryptsObjects = true
-	return field
-}
-
-// output is a field that names a directory, or a file that the server writes.
-func output(path string, value *string) Field {
-	return Field{Path: path, Value: *value, path: value}
 }
 
 // EncryptsObjects reports whether the field at the path names a file with keys that

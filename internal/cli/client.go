@@ -210,7 +210,7 @@ func startCommand(cfg *config.ServerConfiguration) string {
 // credentials.
 func checkCredentials(server string, expires time.Duration) error {
 	if server != "" {
-		if _, _, err := kubeconfig.HostPort(server); err != nil {
+		if _, err := config.ParseServerURL(server); err != nil {
 			return fmt.Errorf("--server: %w", err)
 		}
 	}

@@ -1,12 +1,16 @@
 package datadir
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // swapFile journals an exchange of the directory's content. The next [Lock]
@@ -66,6 +70,25 @@ func lockDir(path string) (*os.File, error) {
 		return nil, notWritable(path, err)
 	}
 	return lock, nil
+}
+
+// lockPoll is the time between two attempts to take a lock.
+const lockPoll = 10 * time.Millisecond
+
+// AwaitUnlocked waits until no process uses a directory, which need not exist, or ctx ends
+// (ErrLocked): a server that is stopped while etcd opens its data does not wait for etcd.
+func AwaitUnlocked(ctx context.Context, path string) (err error) {
+	_ = wait.PollUntilContextCancel(ctx, lockPoll, true, func(context.Context) (bool, error) {
+		var lock *os.File
+		if lock, err = TryLock(filepath.Join(path, "lock")); err == nil {
+			err = lock.Close()
+		}
+		return !errors.Is(err, ErrLocked), nil
+	}) // err says what is wrong
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("wait for the end of etcd: %w", err)
+	}
+	return nil
 }
 
 // Hold locks a directory that a server has used, without changing it. The error is

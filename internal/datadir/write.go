@@ -1,6 +1,7 @@
 package datadir
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,6 +58,18 @@ func WriteFile(path string, data []byte, mode os.FileMode) error {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
+}
+
+// WriteChanged is [WriteFile] unless the file has the content and the mode: programs that watch
+// it get real changes only.
+func WriteChanged(path string, data []byte, mode os.FileMode) error {
+	old, err := os.ReadFile(path)
+	if err == nil && bytes.Equal(old, data) {
+		if info, err := os.Stat(path); err == nil && HasMode(info, mode) {
+			return nil
+		}
+	}
+	return WriteFile(path, data, mode)
 }
 
 // WriteTemporary makes a new file in dir, with a name as [os.CreateTemp] makes it and mode 0600,

@@ -2,19 +2,17 @@ package doctor
 
 import (
 	"cmp"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
@@ -70,11 +68,11 @@ func (k *credentials) user(info *api.AuthInfo) string {
 	data := info.ClientCertificateData
 	if len(data) == 0 && info.ClientCertificate != "" {
 		var err error
-		if data, err = os.ReadFile(relative(k.path, info.ClientCertificate)); err != nil {
+		if data, err = os.ReadFile(info.ClientCertificate); err != nil {
 			return err.Error()
 		}
 	}
-	if list := parseCertificates(data); len(list) > 0 {
+	if list, err := cert.ParseCertsPEM(data); err == nil { // otherwise there are none
 		crt := list[0]
 		switch {
 		case k.now.After(crt.NotAfter):
@@ -84,25 +82,4 @@ func (k *credentials) user(info *api.AuthInfo) string {
 		}
 	}
 	return ""
-}
-
-func relative(kubeconfig, path string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(filepath.Dir(kubeconfig), path)
-}
-
-// parseCertificates returns the certificates in PEM data, as far as they can be read.
-func parseCertificates(data []byte) []*x509.Certificate {
-	var list []*x509.Certificate
-	for {
-		var block *pem.Block
-		if block, data = pem.Decode(data); block == nil {
-			return list
-		}
-		if crt, err := x509.ParseCertificate(block.Bytes); err == nil {
-			list = append(list, crt)
-		}
-	}
 }

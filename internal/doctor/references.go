@@ -10,7 +10,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/pager"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
@@ -151,23 +153,18 @@ func withoutEndpoint(object string, s service) Finding {
 	}
 }
 
-// pageSize bounds how many objects are read at once.
-const pageSize = 100
-
 // each calls f with each object of a type.
 func (s *server) each(ctx context.Context, resource schema.GroupVersionResource,
 	f func(*unstructured.Unstructured)) error {
-	options := metav1.ListOptions{Limit: pageSize}
-	for {
-		page, err := s.objects.Resource(resource).List(ctx, options)
-		if err != nil {
-			return fmt.Errorf("list %s: %w", resource.Resource, err)
-		}
-		for i := range page.Items {
-			f(&page.Items[i])
-		}
-		if options.Continue = page.GetContinue(); options.Continue == "" {
-			return nil
-		}
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return s.objects.Resource(resource).List(ctx, options)
+	})
+	err := pages.EachListItem(ctx, metav1.ListOptions{Limit: 100}, func(item runtime.Object) error {
+		f(item.(*unstructured.Unstructured))
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("list %s: %w", resource.Resource, err)
 	}
+	return nil
 }

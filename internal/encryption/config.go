@@ -187,10 +187,7 @@ func (c *configuration) write() error {
 	if err != nil {
 		return err
 	}
-	if old, err := os.ReadFile(c.file); err == nil && string(old) == string(data) {
-		return nil
-	}
-	return datadir.WriteFile(c.file, data, 0o600)
+	return datadir.WriteChanged(c.file, data, 0o600)
 }
 
 func newKey() (apiserverv1.Key, error) {

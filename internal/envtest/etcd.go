@@ -84,7 +84,7 @@ func NewEtcd(args []string) (*EtcdServer, error) {
 // Run answers until ctx ends, or until the test program ends that has started this process
 // with a temporary directory, which Run then removes (see [Owner]).
 func (e *EtcdServer) Run(ctx context.Context) error {
-	owner, err := newOwner(e.store.DataDir, filepath.Join(e.store.DataDir, subdirectory, "lock"))
+	owner, err := newOwner(e.store.DataDir, filepath.Join(e.store.DataDir, subdirectory))
 	if err != nil {
 		return fmt.Errorf("etcd: %w", err)
 	}

@@ -19,9 +19,8 @@ const (
 	temporaryPrefix = "k8s_test_framework_"
 	// parentPoll is the time between two looks at the parent process.
 	parentPoll = 500 * time.Millisecond
-	// unlockTries bounds the wait for the end of the server that uses a directory, in
-	// parentPoll.
-	unlockTries = 40
+	// unlockTimeout bounds the wait for the end of the server that uses a directory.
+	unlockTimeout = 20 * time.Second
 )
 
 // Owner is the test program that has started this process with temporary directories of
@@ -29,15 +28,15 @@ const (
 // killed, or it runs on Windows, where envtest cannot stop processes.
 type Owner struct {
 	directory string // of envtest's, to remove; or ""
-	lock      string // of the server that may use the directory; or ""
+	data      string // of the server that may use the directory; or ""
 	ended     func() bool
 	release   func() error
 }
 
 // newOwner returns the owner of this process, which uses the directory and the others:
 // nil if envtest has made none of them, because they belong to a user then.
-func newOwner(directory, lock string, others ...string) (*Owner, error) {
-	o := &Owner{lock: lock}
+func newOwner(directory, data string, others ...string) (*Owner, error) {
+	o := &Owner{data: data}
 	if temporary(directory) {
 		o.directory = directory
 	} else if !slices.ContainsFunc(others, temporary) {
@@ -97,18 +96,10 @@ func (o *Owner) remove() error {
 	if o.directory == "" {
 		return nil
 	}
-	for range unlockTries {
-		if o.lock == "" {
-			break
-		}
-		lock, err := datadir.TryLock(o.lock)
-		if err == nil {
-			err = lock.Close()
-		}
-		if !errors.Is(err, datadir.ErrLocked) {
-			break // without a server there is no such file
-		}
-		time.Sleep(parentPoll)
+	if o.data != "" {
+		ctx, cancel := context.WithTimeout(context.Background(), unlockTimeout)
+		defer cancel()
+		_ = datadir.AwaitUnlocked(ctx, o.data) // a server that hangs does not keep the directory
 	}
 	if err := os.RemoveAll(o.directory); err != nil {
 		return fmt.Errorf("remove the directory that the ended test has left: %w", err)

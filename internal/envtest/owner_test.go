@@ -59,13 +59,12 @@ func TestOwnerOfDirectories(t *testing.T) {
 // server in it has ended too.
 func TestOwnerEnds(t *testing.T) {
 	dir := testDirectory(t)
-	lock := filepath.Join(dir, "lock")
-	held, err := datadir.TryLock(lock)
+	held, err := datadir.TryLock(filepath.Join(dir, "lock"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var ended atomic.Bool
-	owner := &Owner{directory: dir, lock: lock, ended: ended.Load, release: func() error { return nil }}
+	owner := &Owner{directory: dir, data: dir, ended: ended.Load, release: func() error { return nil }}
 	failed := errors.New("failed")
 	err = owner.Run(t.Context(), func(ctx context.Context) error {
 		ended.Store(true)
@@ -86,7 +85,7 @@ func TestOwnerEnds(t *testing.T) {
 // TestOwnerStops: a server that its owner stops leaves the directory to the owner.
 func TestOwnerStops(t *testing.T) {
 	dir := testDirectory(t)
-	owner, err := newOwner(dir, filepath.Join(dir, "lock"))
+	owner, err := newOwner(dir, dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -142,7 +142,7 @@ func (i *Identity) WriteKubeconfig() error {
 	if err != nil {
 		return fmt.Errorf("read kubeconfig.mode: %w", err)
 	}
-	return kubeconfig.Write(i.config.Kubeconfig.Path, data, os.FileMode(mode))
+	return datadir.WriteChanged(i.config.Kubeconfig.Path, data, os.FileMode(mode))
 }
 
 // ControllerClient connects to the API servers at url, in other processes, as the

@@ -1,4 +1,4 @@
-// Package kubeconfig makes kubeconfigs. [Render] and [Write] make the
+// Package kubeconfig makes kubeconfigs. [Render] makes the
 // administrator's from the files of package pki, and [Merge] adds it to a user's
 // own file, of which it keeps a backup. For users and service accounts,
 // [IssueCertificate] and [IssueToken] get credentials from a running server, [Bind]

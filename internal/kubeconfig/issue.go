@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
@@ -156,35 +157,28 @@ func signingRequest(user User) (request, keyPEM []byte, err error) {
 }
 
 // awaitCertificate waits for the signing controller.
-func awaitCertificate(ctx context.Context, client kubernetes.Interface, name string) ([]byte, error) {
+func awaitCertificate(ctx context.Context, client kubernetes.Interface, name string) (signed []byte, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, signingTimeout,
 		fmt.Errorf("not signed within %s: the server must run the certificatesigningrequest-signing-controller",
 			signingTimeout))
 	defer cancel()
-	ticker := time.NewTicker(signingPoll)
-	defer ticker.Stop()
-	for {
+	err = wait.PollUntilContextCancel(ctx, signingPoll, true, func(ctx context.Context) (bool, error) {
 		csr, err := client.CertificatesV1().CertificateSigningRequests().Get(ctx, name, metav1.GetOptions{})
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
 		if err != nil {
-			return nil, err
-		}
-		if len(csr.Status.Certificate) > 0 {
-			return csr.Status.Certificate, nil
+			return false, err
 		}
 		for _, condition := range csr.Status.Conditions {
 			if condition.Type == certificatesv1.CertificateDenied || condition.Type == certificatesv1.CertificateFailed {
-				return nil, fmt.Errorf("the server refused: %s: %s", condition.Reason, condition.Message)
+				return false, fmt.Errorf("the server refused: %s: %s", condition.Reason, condition.Message)
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-ticker.C:
-		}
+		signed = csr.Status.Certificate
+		return len(signed) > 0, nil
+	})
+	if ctx.Err() != nil && len(signed) == 0 {
+		return nil, context.Cause(ctx)
 	}
+	return signed, err
 }
 
 // IssueToken requests a token of a service account. The server may shorten its

@@ -143,7 +143,7 @@ func TestWriteInCluster(t *testing.T) {
 		t.Errorf("the token's file: %v %v", info.Mode(), err)
 	}
 	for _, server := range []string{"", "mini:6443", "http://mini:6443", "https://", "https://mini/path", "https://mini:port"} {
-		if _, _, err := HostPort(server); err == nil {
+		if err := WriteInCluster(dir, Endpoint{Server: server}, "team", &Credentials{}); err == nil {
 			t.Errorf("%q was accepted as the URL of a server", server)
 		}
 	}

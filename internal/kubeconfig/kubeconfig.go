@@ -1,7 +1,6 @@
 package kubeconfig
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,8 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
-
-	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 // Name of the cluster, the user and the context in what [Render] makes.
@@ -99,16 +96,4 @@ func Server(path string) (server, onMachine string, err error) {
 	}
 	local, err := readLocal(cluster)
 	return cluster.Server, local.Server, err
-}
-
-// Write replaces the file atomically if its content or mode differs, so that programs
-// that watch the file get real changes only.
-func Write(path string, data []byte, mode os.FileMode) error {
-	old, err := os.ReadFile(path)
-	if err == nil && bytes.Equal(old, data) {
-		if info, err := os.Stat(path); err == nil && datadir.HasMode(info, mode) {
-			return nil
-		}
-	}
-	return datadir.WriteFile(path, data, mode)
 }

@@ -6,11 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
-
-	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 func rendered(t *testing.T, server string) []byte {
@@ -86,29 +83,6 @@ func TestServerOnItsMachine(t *testing.T) {
 func TestRenderNeedsItsFiles(t *testing.T) {
 	if _, err := Render(Access{CAFile: "/does/not/exist"}); err == nil || !strings.Contains(err.Error(), "/does/not/exist") {
 		t.Errorf("it said: %v", err)
-	}
-}
-
-func TestWriteKeepsAnEqualFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "admin.kubeconfig")
-	if err := Write(path, []byte("a"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	past := time.Now().Add(-time.Hour).Truncate(time.Second)
-	if err := os.Chtimes(path, past, past); err != nil {
-		t.Fatal(err)
-	}
-	if err := Write(path, []byte("a"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if info, err := os.Stat(path); err != nil || !info.ModTime().Equal(past) {
-		t.Errorf("an equal file was written again: %v, %v", info.ModTime(), err)
-	}
-	if err := Write(path, []byte("a"), 0o640); err != nil {
-		t.Fatal(err)
-	}
-	if info, err := os.Stat(path); err != nil || !datadir.HasMode(info, 0o640) {
-		t.Errorf("the mode is %v, %v", info.Mode(), err)
 	}
 }
 

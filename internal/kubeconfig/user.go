@@ -1,15 +1,14 @@
 package kubeconfig
 
 import (
+	"cmp"
 	"fmt"
-	"net"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"k8s.io/client-go/tools/clientcmd/api"
 
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
@@ -48,11 +47,12 @@ const InClusterMount = "/var/run/secrets/kubernetes.io/serviceaccount"
 // token last, which only its owner reads; the directory, if it is made, is the owner's only.
 // Programs read the token again once a minute, so another call renews it.
 func WriteInCluster(dir string, endpoint Endpoint, namespace string, credentials *Credentials) error {
-	host, port, err := HostPort(endpoint.Server)
+	server, err := config.ParseServerURL(endpoint.Server)
 	if err != nil {
 		return err
 	}
-	env := "KUBERNETES_SERVICE_HOST=" + host + "\nKUBERNETES_SERVICE_PORT=" + port + "\n"
+	env := fmt.Sprintf("KUBERNETES_SERVICE_HOST=%s\nKUBERNETES_SERVICE_PORT=%s\n", server.Hostname(),
+		cmp.Or(server.Port(), "443"))
 	for _, file := range []struct {
 		name, content string
 		mode          os.FileMode
@@ -67,16 +67,4 @@ func WriteInCluster(dir string, endpoint Endpoint, namespace string, credentials
 		}
 	}
 	return nil
-}
-
-// HostPort splits the URL of a server, https://host:port. Others are an error.
-func HostPort(server string) (host, port string, err error) {
-	u, err := url.Parse(server)
-	if err != nil || u.Scheme != "https" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" {
-		return "", "", fmt.Errorf("%q is not the URL of a server; write https://host:port", server)
-	}
-	if host, port, err = net.SplitHostPort(u.Host); err != nil {
-		return u.Hostname(), "443", nil
-	}
-	return host, port, nil
 }

@@ -41,10 +41,23 @@ func Setup(w io.Writer, opts Options) (*slog.Logger, error) {
 	if err := routeKlog(handler, opts.Verbosity); err != nil {
 		return nil, err
 	}
-	otel.SetErrorHandler(&telemetryErrors{handler: handler})
+	otel.SetErrorHandler(telemetryErrors(logger))
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, severityWriter{handler, slog.LevelDebug},
 		severityWriter{handler, slog.LevelError}))
 	return logger, nil
+}
+
+// telemetryErrors logs the errors of OpenTelemetry, which reports each failed export to a collector,
+// every 5 s: each text once as a warning, again at level debug.
+func telemetryErrors(log *slog.Logger) otel.ErrorHandlerFunc {
+	warned := &Changes{}
+	return func(err error) {
+		level := slog.LevelDebug
+		if warned.Changed(fmt.Sprint(err), "") && !stopping.Load() {
+			level = slog.LevelWarn
+		}
+		log.Log(context.Background(), level, "traces are not delivered", "error", err)
+	}
 }
 
 func newHandler(w io.Writer, opts Options) slog.Handler {

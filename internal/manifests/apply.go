@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/ptr"
 )
@@ -228,28 +229,18 @@ func isNoMatch(err error) bool {
 // awaitCRDs waits until each CRD is served.
 func (a *Applier) awaitCRDs(ctx context.Context, crds []object) (errs []error) {
 	refused := time.Now().Add(conflictTimeout)
-	ctx, cancel := context.WithTimeoutCause(ctx, establishTimeout,
-		fmt.Errorf("not established within %s", establishTimeout))
+	ctx, cancel := context.WithTimeout(ctx, establishTimeout)
 	defer cancel()
-	ticker := time.NewTicker(establishedPoll)
-	defer ticker.Stop()
 	for _, crd := range crds {
-		for {
-			reason := a.notEstablished(ctx, crd)
-			if reason == nil {
-				break
+		reason := errors.New("the time is over")
+		_ = wait.PollUntilContextCancel(ctx, establishedPoll, true, func(ctx context.Context) (bool, error) {
+			if now := a.notEstablished(ctx, crd); ctx.Err() == nil {
+				reason = now
 			}
-			if errors.Is(reason, errNamesRefused) && time.Now().After(refused) {
-				errs = append(errs, fmt.Errorf("%s: %s is not established: %w", crd.origin, referTo(crd), reason))
-				break
-			}
-			select {
-			case <-ticker.C:
-				continue
-			case <-ctx.Done():
-			}
-			errs = append(errs, fmt.Errorf("%s: wait for %s: %w: %w", crd.origin, referTo(crd), context.Cause(ctx), reason))
-			break
+			return reason == nil || errors.Is(reason, errNamesRefused) && time.Now().After(refused), nil
+		}) // the reason says more
+		if reason != nil {
+			errs = append(errs, fmt.Errorf("%s: %s is not established: %w", crd.origin, referTo(crd), reason))
 		}
 	}
 	return errs

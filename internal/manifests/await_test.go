@@ -68,7 +68,7 @@ func TestRefusedNamesAreReported(t *testing.T) {
 		"refused for a moment": {[]crdCondition{conflict, waits,
 			{conflictTimeout / 2, "NamesAccepted", "True", "NoConflicts", ""}, {conflictTimeout / 2, "Established", "True", "", ""}}, nil, false},
 		"installing": {[]crdCondition{{0, "NamesAccepted", "True", "NoConflicts", ""}, {0, "Established", "False", "Installing", "the initial names have been accepted"}},
-			[]string{"not established within 30s", "Installing: the initial names"}, true},
+			[]string{"is not established: Installing: the initial names"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -1,7 +1,6 @@
 package pki
 
 import (
-	"bytes"
 	"crypto"
 	"crypto/rand"
 	"crypto/x509"
@@ -9,7 +8,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
-	"os"
 	"slices"
 	"time"
 
@@ -205,10 +203,7 @@ func (s *Store) writeSigningPair(ca *authority) error {
 	}
 	pair := append(pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: ca.cert.Raw}),
 		pem.EncodeToMemory(&pem.Block{Type: keyutil.PrivateKeyBlockType, Bytes: der})...)
-	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, pair) {
-		return nil
-	}
-	return datadir.WriteFile(path, pair, 0o600)
+	return datadir.WriteChanged(path, pair, 0o600)
 }
 
 func (s *Store) template(subject pkix.Name, life time.Duration) *x509.Certificate {

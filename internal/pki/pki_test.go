@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
@@ -242,34 +243,25 @@ func remove(t *testing.T, path string) {
 	}
 }
 
-func TestRenewWaitsForTheDueTime(t *testing.T) {
-	s := New(t.TempDir(), names)
-	now := time.Now() // the same for all: they count in whole seconds
-	s.now = func() time.Time { return now }
-	ensure(t, s)
-	due := renewAt(certificate(t, s, Admin))
-	s.now = func() time.Time { return due.Add(-1500 * time.Millisecond) }
-	if wait := s.wait(); wait != 1500*time.Millisecond {
-		t.Errorf("it waits %s", wait)
-	}
-	// Once due, the next round renews and reports it.
-	s.now = func() time.Time { return due }
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	reported := make(chan []string, 1)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+// TestRenew: a certificate that has come due is renewed within checkInterval.
+func TestRenew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(t.TempDir(), names)
+		ensure(t, s)
+		due := renewAt(certificate(t, s, Admin))
+		s.now = func() time.Time { return due }
+		ctx, cancel := context.WithTimeout(t.Context(), 2*checkInterval)
+		defer cancel()
+		var written []string
 		s.Renew(ctx, func(changes []Change, err error) {
 			if err != nil {
 				t.Error(err)
 			}
+			written = changed(changes)
 			cancel()
-			reported <- changed(changes)
 		})
-	}()
-	if written := <-reported; !slices.Contains(written, Admin) {
-		t.Errorf("it renewed %v", written)
-	}
-	<-ended
+		if !slices.Contains(written, Admin) {
+			t.Errorf("it renewed %v", written)
+		}
+	})
 }

@@ -67,7 +67,7 @@ func TestFailedRevocationIsRepeated(t *testing.T) {
 		if _, err := s.RevokeAdmin(); err == nil || !s.Revoked(old) || !certificate(t, s, Admin).Equal(old) {
 			t.Fatalf("the certificate is replaced, or it is not revoked: %v", err)
 		}
-		time.Sleep(retryWait / 2)
+		time.Sleep(checkInterval / 2)
 		synctest.Wait()
 		if failures != 1 {
 			t.Errorf("in half a minute, %d attempts have failed", failures)
@@ -75,7 +75,7 @@ func TestFailedRevocationIsRepeated(t *testing.T) {
 		if err := errors.Join(os.Remove(blocked), os.Rename(blocked+".kept", blocked)); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(retryWait)
+		time.Sleep(checkInterval)
 		synctest.Wait()
 		if certificate(t, s, Admin).Equal(old) {
 			t.Error("the revoked certificate was not replaced")

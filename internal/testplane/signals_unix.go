@@ -4,8 +4,9 @@ package testplane
 
 import (
 	"os"
-	"strings"
 	"syscall"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
 // Forwarded are the signals that this process passes on to a command.
@@ -19,12 +20,4 @@ var Forwarded = []os.Signal{
 var ending = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
 
 // ExportLine returns the line that sets a variable of the environment in a POSIX shell.
-func ExportLine(name, value string) string { return "export " + name + "=" + quoted(value) }
-
-// quoted is a word for a POSIX shell.
-func quoted(word string) string {
-	if !strings.ContainsAny(word, " \t\n'\"\\$`!*?[](){}<>|&;#~") {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
+func ExportLine(name, value string) string { return "export " + name + "=" + logging.ShellWord(value) }

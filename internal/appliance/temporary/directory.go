@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
@@ -85,7 +84,9 @@ var ErrLeft = errors.New("etcd still uses the temporary directory")
 // It waits for that until ctx ends, at most for [datadir.RemovalTimeout], and then returns
 // ErrLeft.
 func (d Directory) Remove(ctx context.Context) error {
-	err := awaitUnlocked(ctx, d.Data())
+	waiting, cancel := context.WithTimeout(ctx, datadir.RemovalTimeout)
+	defer cancel()
+	err := datadir.AwaitUnlocked(waiting, d.Data())
 	if errors.Is(err, datadir.ErrLocked) {
 		return fmt.Errorf("%w %s: it is removed when this process has ended", ErrLeft, string(d))
 	}
@@ -93,31 +94,4 @@ func (d Directory) Remove(ctx context.Context) error {
 		return fmt.Errorf("remove the temporary directory: %w", err)
 	}
 	return nil
-}
-
-// lockPoll is the time between two attempts to lock the data directory.
-const lockPoll = 10 * time.Millisecond
-
-// awaitUnlocked waits until the data directory is not locked: a server that is stopped
-// while etcd opens its data does not wait for etcd. It returns datadir.ErrLocked when ctx
-// has ended or the time is over.
-func awaitUnlocked(ctx context.Context, data string) error {
-	ctx, cancel := context.WithTimeout(ctx, datadir.RemovalTimeout)
-	defer cancel()
-	for {
-		lock, err := datadir.TryLock(filepath.Join(data, "lock"))
-		switch {
-		case err == nil:
-			return lock.Close()
-		case errors.Is(err, os.ErrNotExist):
-			return nil // no server was started
-		case !errors.Is(err, datadir.ErrLocked):
-			return fmt.Errorf("wait for the end of etcd: %w", err)
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(lockPoll):
-		}
-	}
 }
