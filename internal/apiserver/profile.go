@@ -146,7 +146,7 @@ func (p profile) storesMore(resource schema.GroupResource) bool {
 func (p profile) newServer(c *controlplane.Config, shared bool,
 	delegate genericapiserver.DelegationTarget) (*controlplane.Server, error) {
 	if p.all != nil {
-		return kubernetes.New(kubernetes.Config{ControlPlane: c, Options: p.all, Shared: shared}, delegate)
+		return kubernetes.New(c, p.all, shared, delegate)
 	}
 	return newGeneric(c, delegate)
 }

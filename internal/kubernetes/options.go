@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/kubernetes/pkg/controlplane"
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 	netutils "k8s.io/utils/net"
@@ -43,45 +44,40 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.allowPrivileged, privilegedFlag, o.allowPrivileged, "Whether pods may have privileged containers.")
 }
 
-// serviceRanges are the parsed ranges of cluster IPs.
-type serviceRanges struct {
-	primary, secondary net.IPNet // secondary.IP is nil for a single family
-	apiServer          net.IP    // the cluster IP of the service "kubernetes"
-}
-
 // Validate returns one error for each wrong value, which names the flag.
 func (o *Options) Validate() []error {
-	if _, err := o.ranges(); err != nil {
+	if _, err := o.services(); err != nil {
 		return []error{err}
 	}
 	return nil
 }
 
-// ranges parses the cluster IP ranges.
-func (o *Options) ranges() (serviceRanges, error) {
+// services returns the settings of services, of which the second range is empty for a single
+// IP family.
+func (o *Options) services() (controlplane.Extra, error) {
+	var none controlplane.Extra
 	list := strings.Split(o.clusterIPRanges, ",")
 	if len(list) > 2 {
-		return serviceRanges{}, fmt.Errorf("--%s has %d ranges: write one, or one of each IP family", clusterIPFlag,
-			len(list))
+		return none, fmt.Errorf("--%s has %d ranges: write one, or one of each IP family", clusterIPFlag, len(list))
 	}
 	var parsed []*net.IPNet
 	for _, text := range list {
 		_, cidr, err := netutils.ParseCIDRSloppy(strings.TrimSpace(text))
 		if err != nil {
-			return serviceRanges{}, fmt.Errorf("--%s: %q is not a CIDR: write one as 10.0.0.0/24", clusterIPFlag, text)
+			return none, fmt.Errorf("--%s: %q is not a CIDR: write one as 10.0.0.0/24", clusterIPFlag, text)
 		}
 		parsed = append(parsed, cidr)
 	}
 	primary, apiServer, err := options.ServiceIPRange(*parsed[0])
 	if err != nil {
-		return serviceRanges{}, fmt.Errorf("--%s: %s: %w", clusterIPFlag, parsed[0], err)
+		return none, fmt.Errorf("--%s: %s: %w", clusterIPFlag, parsed[0], err)
 	}
-	ranges := serviceRanges{primary: primary, apiServer: apiServer}
+	extra := controlplane.Extra{ServiceIPRange: primary, APIServerServiceIP: apiServer, ServiceNodePortRange: o.nodePorts}
 	if len(parsed) == 2 {
-		ranges.secondary = *parsed[1]
+		extra.SecondaryServiceIPRange = *parsed[1]
 		if dual, err := netutils.IsDualStackCIDRs(parsed); err != nil || !dual {
-			return serviceRanges{}, errors.New("--" + clusterIPFlag + ": the two ranges must be of different IP families")
+			return none, errors.New("--" + clusterIPFlag + ": the two ranges must be of different IP families")
 		}
 	}
-	return ranges, nil
+	return extra, nil
 }

@@ -4,32 +4,24 @@ import (
 	"fmt"
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/kubernetes/pkg/capabilities"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/workloads"
 )
 
-// Config configures [New].
-type Config struct {
-	// ControlPlane is the configuration of the native API server. New changes it.
-	ControlPlane *controlplaneapiserver.Config
-	Options      *Options
-	// Shared means that several servers may use the etcd.
-	Shared bool
-}
-
-// New creates the API server of all types, in front of delegate. Its storage
-// factory must be able to connect to etcd: the allocator of node ports makes a
-// client of its own.
-func New(cfg Config, delegate genericapiserver.DelegationTarget) (*controlplaneapiserver.Server, error) {
-	ranges, err := cfg.Options.ranges()
+// New creates the API server of all types, in front of delegate. c is the configuration of the
+// native API server, which it changes. Shared means that several servers may use the etcd. The
+// storage factory must be able to connect to etcd: the allocator of node ports makes a client of
+// its own.
+func New(c *controlplaneapiserver.Config, o *Options, shared bool,
+	delegate genericapiserver.DelegationTarget) (*controlplaneapiserver.Server, error) {
+	services, err := o.services()
 	if err != nil {
 		return nil, err
 	}
-	server, err := workloads.New(workloads.Config{
-		ControlPlane: cfg.ControlPlane, AllowPrivileged: cfg.Options.allowPrivileged, NodePorts: cfg.Options.nodePorts,
-		ServiceIPs: ranges.primary, SecondaryServiceIPs: ranges.secondary, APIServerIP: ranges.apiServer, Shared: cfg.Shared,
-	}, delegate)
+	capabilities.Setup(o.allowPrivileged, 0)
+	server, err := workloads.New(c, services, shared, delegate)
 	if err != nil {
 		return nil, fmt.Errorf("create the API server of the profile kubernetes: %w", err)
 	}

@@ -1,11 +1,7 @@
 package workloads
 
 import (
-	"net"
-
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/kubernetes/pkg/capabilities"
 	"k8s.io/kubernetes/pkg/controlplane"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	kubeletclient "k8s.io/kubernetes/pkg/kubelet/client"
@@ -29,43 +25,18 @@ import (
 // apiServerServicePort is the port of the service "kubernetes".
 const apiServerServicePort = 443
 
-// Config configures [New].
-type Config struct {
-	// ControlPlane is the configuration of the native API server. New changes it.
-	ControlPlane *controlplaneapiserver.Config
-	// AllowPrivileged allows privileged containers.
-	AllowPrivileged bool
-	// NodePorts, ServiceIPs and SecondaryServiceIPs are the ranges of services; the IP of
-	// the last is nil for a single family.
-	NodePorts                       utilnet.PortRange
-	ServiceIPs, SecondaryServiceIPs net.IPNet
-	// APIServerIP is the cluster IP of the service "kubernetes".
-	APIServerIP net.IP
-	// Shared means that several servers may use the etcd.
-	Shared bool
-}
-
 // New creates the API server of all types, in front of delegate, without the hook of the
-// priority classes (see [PriorityClasses]).
-func New(cfg Config, delegate genericapiserver.DelegationTarget) (*controlplaneapiserver.Server, error) {
-	capabilities.Setup(cfg.AllowPrivileged, 0)
-	generic := cfg.ControlPlane.Generic
-	generic.DisabledPostStartHooks.Insert(schedulingrest.PostStartHookName)
-	config := &controlplane.Config{
-		ControlPlane: *cfg.ControlPlane,
-		Extra: controlplane.Extra{
-			// No connection is made with it; an empty one is refused.
-			KubeletClientConfig:     kubeletclient.KubeletClientConfig{Port: 10250},
-			ServiceIPRange:          cfg.ServiceIPs,
-			SecondaryServiceIPRange: cfg.SecondaryServiceIPs,
-			APIServerServiceIP:      cfg.APIServerIP,
-			APIServerServicePort:    apiServerServicePort,
-			ServiceNodePortRange:    cfg.NodePorts,
-			MasterCount:             1,
-		},
-	}
-	if err := reconcileEndpoints(&config.Extra, generic.PublicAddress, cfg.Shared,
-		generic.LoopbackClientConfig); err != nil {
+// priority classes (see [PriorityClasses]). It changes the configuration of the native API
+// server. extra has the settings of services. Shared means that several servers may use the etcd.
+func New(c *controlplaneapiserver.Config, extra controlplane.Extra, shared bool,
+	delegate genericapiserver.DelegationTarget) (*controlplaneapiserver.Server, error) {
+	c.Generic.DisabledPostStartHooks.Insert(schedulingrest.PostStartHookName)
+	// No connection is made with it; an empty one is refused.
+	extra.KubeletClientConfig = kubeletclient.KubeletClientConfig{Port: 10250}
+	extra.APIServerServicePort, extra.MasterCount = apiServerServicePort, 1
+	config := &controlplane.Config{ControlPlane: *c, Extra: extra}
+	if err := reconcileEndpoints(&config.Extra, c.Generic.PublicAddress, shared,
+		c.Generic.LoopbackClientConfig); err != nil {
 		return nil, err
 	}
 	instance, err := config.Complete().New(delegate)
