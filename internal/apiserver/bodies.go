@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,12 +16,8 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
-
-	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 const (
@@ -33,50 +30,29 @@ const (
 	maxWriteWait = 15 * time.Second
 )
 
-// bodyLimits refuses bodies that take long to handle, and bounds the writes of each user that
-// are handled at a time: field management takes time with the square of the number of entries
-// of a map, a patch with the product of its entries and those of the object.
-type bodyLimits struct {
-	requesters requesters
-	limits     config.Limits
-	size       int64 // of a body, in bytes
-	remote     func(*request.RequestInfo) bool
-	serializer runtime.NegotiatedSerializer
-	writing    *budgets
-}
-
-// newBodyLimits returns the bounds; size is without a bound if it is 0.
-func newBodyLimits(limits config.Limits, size int64, requesters requesters, remote func(*request.RequestInfo) bool,
-	serializer runtime.NegotiatedSerializer) *bodyLimits {
-	if size <= 0 {
-		size = math.MaxInt64
-	}
-	return &bodyLimits{limits: limits, size: size, requesters: requesters, remote: remote,
-		serializer: serializer, writing: newBudgets()}
-}
-
-// limit refuses bodies above the bounds with 413, and writes that wait too long with 429. The
+// bodies refuses bodies that take long to handle with 413, and has the writes of a user wait for
+// others of the same user, or answers 429: field management takes time with the square of the
+// number of entries of a map, a patch with the product of its entries and those of the object. The
 // controllers have no bounds.
-func (b *bodyLimits) limit(next http.Handler) http.Handler {
+func (l *limits) bodies(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
-		if !ok || !info.IsResourceRequest || !creatingVerbs.Has(info.Verb) || longRunning(r, info) || b.remote(info) ||
-			b.requesters.name(r.Context()) == controllerRequesters {
+		if !ok || !info.IsResourceRequest || !creatingVerbs.Has(info.Verb) || longRunning(r, info) || l.remote(info) ||
+			l.requesters.name(r.Context()) == controllerRequesters {
 			next.ServeHTTP(w, r)
 			return
 		}
-		largest := b.largest(info)
-		release, err := b.begin(r, largest)
+		largest := l.largest(info)
+		release, err := l.beginWrite(r, largest)
 		if err == nil {
 			defer release()
 			// Upstream's handlers return when the context ends, and their work goes on: with this one
 			// the write counts, here and in flow control, until its work ends, or upstream's timeout of 34 s.
 			r = r.WithContext(context.WithoutCancel(r.Context()))
-			err = b.check(w, r, info.Verb, largest)
+			err = l.checkBody(w, r, info.Verb, largest)
 		}
 		if err != nil {
-			responsewriters.ErrorNegotiated(err, b.serializer,
-				schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
+			l.refuse(w, r, info, err)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -85,18 +61,18 @@ func (b *bodyLimits) limit(next http.Handler) http.Handler {
 
 // largest returns the bound of the size of a body, in bytes. All types of the two groups answer
 // a question.
-func (b *bodyLimits) largest(info *request.RequestInfo) int64 {
-	review := b.limits.LargestReview.Value()
+func (l *limits) largest(info *request.RequestInfo) int64 {
+	size, review := cmp.Or(l.bodySize, math.MaxInt64), l.LargestReview.Value()
 	if review > 0 && (info.APIGroup == authorizationv1.GroupName || info.APIGroup == authenticationv1.GroupName) {
-		return min(b.size, review)
+		return min(size, review)
 	}
-	return b.size
+	return size
 }
 
-// begin waits until the user's other writes leave room for this one. Call release when it was
+// beginWrite waits until the user's other writes leave room for this one. Call release when it was
 // handled.
-func (b *bodyLimits) begin(r *http.Request, largest int64) (release func(), err error) {
-	size, most := r.ContentLength, b.limits.WritesAtOnce.Value()
+func (l *limits) beginWrite(r *http.Request, largest int64) (release func(), err error) {
+	size, most := r.ContentLength, l.WritesAtOnce.Value()
 	switch {
 	case size > largest:
 		return nil, tooLarge(largest)
@@ -109,7 +85,7 @@ func (b *bodyLimits) begin(r *http.Request, largest int64) (release func(), err 
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), maxWriteWait)
 	defer cancel()
-	release, ok := b.writing.acquire(ctx, budget{b.requesters.name(ctx), most, max(size, leastWrite)})
+	release, ok := l.taken.acquire(ctx, budget{"writes of " + l.requesters.name(ctx), most, max(size, leastWrite)})
 	if !ok {
 		return nil, errors.NewTooManyRequests("other writes of this user are being handled (limits.writesAtOnce of the "+
 			"server's configuration): try again later", int(maxWriteWait.Seconds()))
@@ -117,8 +93,8 @@ func (b *bodyLimits) begin(r *http.Request, largest int64) (release func(), err 
 	return release, nil
 }
 
-// check reads the body, if it may be above a bound, and replaces it with what it has read.
-func (b *bodyLimits) check(w http.ResponseWriter, r *http.Request, verb string, largest int64) error {
+// checkBody reads the body, if it may be above a bound, and replaces it with what it has read.
+func (l *limits) checkBody(w http.ResponseWriter, r *http.Request, verb string, largest int64) error {
 	format := bodyFormat(r)
 	if verb != "patch" && format != formatYAML && r.ContentLength >= 0 && r.ContentLength <= smallBody {
 		return nil
@@ -131,7 +107,7 @@ func (b *bodyLimits) check(w http.ResponseWriter, r *http.Request, verb string, 
 	if err == nil {
 		measured, err = measure(body, format)
 	}
-	switch most, inPatch := b.limits.Entries, b.limits.PatchEntries; {
+	switch most, inPatch := l.Entries, l.PatchEntries; {
 	case err != nil:
 		return errors.NewBadRequest("read the body: " + err.Error())
 	case int64(measured.size) > largest:

@@ -36,8 +36,8 @@ const (
 // response. It fails if the handler gets another body.
 func sendBody(t *testing.T, method, path, contentType, body string) *httptest.ResponseRecorder {
 	t.Helper()
-	limits := newBodyLimits(testLimits, 1<<20, newRequesters(), func(*request.RequestInfo) bool { return false }, legacyscheme.Codecs)
-	h := limits.limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	limits := newTestLimits(testLimits)
+	h := limits.bodies(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if got, err := io.ReadAll(r.Body); err != nil || string(got) != body {
 			t.Errorf("the handler gets another body of %d bytes: %v", len(got), err)
 		}
@@ -52,7 +52,7 @@ func sendBody(t *testing.T, method, path, contentType, body string) *httptest.Re
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r.WithContext(request.WithRequestInfo(r.Context(), info)))
-	if len(limits.writing.used) > 0 {
+	if len(limits.taken.used) > 0 {
 		t.Error("the write counts after its end")
 	}
 	return w
@@ -148,10 +148,11 @@ func TestBodyLimits(t *testing.T) {
 // done; further writes of that user wait, and get 429.
 func TestWritesCountUntilTheirEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limits := newBodyLimits(testLimits, 4<<20, newRequesters(), func(*request.RequestInfo) bool { return false }, legacyscheme.Codecs)
+		limits := newTestLimits(testLimits)
+		limits.bodySize = 4 << 20
 		began := make(chan bool, 10)
 		done := make(chan bool)
-		h := limits.limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := limits.bodies(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			began <- true
 			select {
 			case <-r.Context().Done():

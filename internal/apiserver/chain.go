@@ -75,26 +75,17 @@ type Config struct {
 	Log        *slog.Logger
 }
 
-// builder has what the steps of New share.
+// builder has what the steps of New share. They fill the Server.
 type builder struct {
+	*Server
 	config    Config
 	options   options.CompletedOptions
-	profile   profile
 	settings  Settings
 	generic   *genericapiserver.Config
-	informers *readyInformers
-	loopback  *kube.Loopback
-	remote    remote
 	cached    storage.CachePolicy
-	caches    *caches
-	writes    *namespaceWrites
-	drain     *drain
 	trusted   *trustedRequests // set with the aggregator
-	bootstrap bootstrapToken
 	discovery *crds.Discovery
-	openAPI   *lazyOpenAPI        // set with the aggregator
 	groups    *apiservices.Groups // set with the aggregator
-	rbac      bool                // whether RBAC is an authorizer
 }
 
 // New builds the chain. [Server.Run] serves it. ctx stops the goroutines that the options
@@ -109,23 +100,24 @@ func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	b := &builder{
-		config: cfg, options: completed, profile: o.profile, settings: o.settings,
-		loopback: kube.NewLoopback(), cached: cached,
-		writes: newNamespaceWrites(), drain: newDrain(), bootstrap: newBootstrapToken(),
+		config: cfg, options: completed, settings: o.settings, cached: cached,
+		Server: &Server{
+			listener: cfg.Listener, profile: o.profile, loopback: kube.NewLoopback(), writes: newNamespaceWrites(),
+			drain: newDrain(), bootstrap: newBootstrapToken(), stopGrace: o.settings.Serving.StopGrace.Duration,
+			namespaces: completed.SystemNamespaces, damage: cfg.Storage.Damage, log: cfg.Log,
+		},
 	}
-	server, err := b.server(ctx)
-	if err != nil && b.caches != nil {
-		b.caches.stop()
-	}
-	return server, err
-}
-
-func (b *builder) server(ctx context.Context) (*Server, error) {
 	native, err := b.nativeConfig(ctx)
+	if err == nil {
+		err = b.chain(native)
+	}
 	if err != nil {
+		if b.caches != nil {
+			b.caches.stop()
+		}
 		return nil, err
 	}
-	return b.chain(native)
+	return b.Server, nil
 }
 
 // nativeConfig builds the configuration that the three servers share, and
@@ -198,7 +190,7 @@ func (b *builder) newNative(c *configs, delegate genericapiserver.DelegationTarg
 // the OpenAPI configuration, which the aggregator does not install.
 func (b *builder) newAggregator(c *configs, delegate genericapiserver.DelegationTarget,
 	extensions *crds.Server) (*aggregatorapiserver.APIAggregator, kube.OpenAPIConfigs, error) {
-	kube.DisableDiscoveryHook(&c.aggregator.GenericConfig.Config)
+	c.aggregator.GenericConfig.DisabledPostStartHooks.Insert(kube.DiscoveryHook)
 	delegate, openAPI := kube.TakeOpenAPI(c.aggregator, delegate)
 	restore := kube.LeaveOutCRDAPIServices(c.aggregator, string(b.bootstrap))
 	aggregator, err := controlplane.CreateAggregatorServer(c.aggregator.Complete(), delegate,
@@ -232,65 +224,45 @@ func (b *builder) newAggregator(c *configs, delegate genericapiserver.Delegation
 }
 
 // chain creates the servers, the innermost first.
-func (b *builder) chain(c *configs) (*Server, error) {
+func (b *builder) chain(c *configs) error {
 	extensions, err := b.newExtensions(c)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	native, err := b.newNative(c, extensions.Delegate())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	aggregator, openAPI, err := b.newAggregator(c, native.GenericAPIServer, extensions)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	documents, err := b.followRemote(aggregator)
 	if err != nil {
-		return nil, fmt.Errorf("prepare the controllers for remote API servers: %w", err)
+		return fmt.Errorf("prepare the controllers for remote API servers: %w", err)
 	}
 	b.openAPI = documents.openAPI
 	aggregator.GenericAPIServer.ShutdownTimeout = shutdownTimeout
 	if err := errors.Join(b.installMetrics(aggregator.GenericAPIServer, extensions),
 		b.caches.endWith(aggregator.GenericAPIServer)); err != nil {
-		return nil, err
+		return err
 	}
 	run, err := prepare(aggregator, native.GenericAPIServer, extensions.GenericAPIServer)
 	if err != nil {
-		return nil, fmt.Errorf("prepare the aggregator: %w", err)
+		return fmt.Errorf("prepare the aggregator: %w", err)
 	}
-	policies := b.mutatingPolicies()
-	documents.addOpenAPI(aggregator.GenericAPIServer, openAPI, extensions, policies, b.config.Log)
+	b.mutating = b.mutatingPolicies()
+	documents.addOpenAPI(aggregator.GenericAPIServer, openAPI, extensions, b.mutating, b.config.Log)
 	b.loopback.Serve(aggregator.GenericAPIServer.Handler)
 	b.caches.started = b.informers.settle
 	b.caches.factories = []informerFactory{b.informers, extensions, aggregator.APIRegistrationInformers}
-	return &Server{
-		run:        run,
-		listener:   b.config.Listener,
-		server:     aggregator.GenericAPIServer,
-		loopback:   b.loopback,
-		informers:  b.informers,
-		caches:     b.caches,
-		writes:     b.writes,
-		profile:    b.profile,
-		remote:     b.remote,
-		drain:      b.drain,
-		bootstrap:  b.bootstrap,
-		stopGrace:  b.settings.Serving.StopGrace.Duration,
-		rbac:       b.rbac,
-		resources:  b.generic.MergedResourceConfig,
-		crds:       extensions,
-		openAPI:    documents.openAPI,
-		mutating:   policies,
-		encryption: b.generic.ResourceTransformers,
-		namespaces: b.options.SystemNamespaces,
-		damage:     b.config.Storage.Damage,
-		log:        b.config.Log,
-		Follower: servedtypes.Follower{
-			CRDs:        extensions,
-			APIServices: aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer(),
-		},
-	}, nil
+	b.run, b.server, b.crds = run, aggregator.GenericAPIServer, extensions
+	b.resources, b.encryption = b.generic.MergedResourceConfig, b.generic.ResourceTransformers
+	b.Follower = servedtypes.Follower{
+		CRDs:        extensions,
+		APIServices: aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer(),
+	}
+	return nil
 }
 
 // prepare completes the paths of the aggregator and its delegates.

@@ -16,6 +16,8 @@ import (
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
+	flowcontrolrest "k8s.io/kubernetes/pkg/registry/flowcontrol/rest"
+	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
 	"k8s.io/utils/clock"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/crds"
@@ -50,12 +52,12 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 	b.generic, b.informers, b.rbac = c, &readyInformers{SharedInformerFactory: applied.Informers}, applied.RBAC
 	b.extendAuthorization(c)
 	c.EffectiveVersion = builtVersion{c.EffectiveVersion}
-	kube.DisableRBACHook(c) // kube.EnsureRBAC does the same work
+	c.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName) // kube.EnsureRBAC does the same work
 	if !b.options.Features.EnablePriorityAndFairness {
-		kube.DisableFlowControlHook(c)
+		c.DisabledPostStartHooks.Insert(flowcontrolrest.PostStartHookName)
 	}
 	if !b.needsIdentityLease(c) {
-		kube.DisableIdentityLease(c)
+		c.DisabledPostStartHooks.Insert(kube.IdentityLeaseHook, kube.IdentityLeaseGCHook)
 	}
 	b.addHealthChecks()
 	return applied.Stores, nil
@@ -67,12 +69,13 @@ func (b *builder) prepareGeneric(c *genericapiserver.Config, client kubernetes.I
 	c.AggregatedDiscoveryGroupManager = b.discovery
 	c.LongRunningFunc = longRunning
 	c.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
-		requesters, limits := newRequesters(), b.settings.Limits
+		l := &limits{
+			Limits: b.settings.Limits, bodySize: max(c.MaxRequestBodyBytes, 0), requesters: newRequesters(),
+			serializer: c.Serializer, remote: b.isRemote, size: b.config.Storage.Population().Size, taken: newBudgets(),
+		}
 		// From the innermost.
 		handler = b.profile.handler(handler, c.Serializer)
-		handler = newBodyLimits(limits, c.MaxRequestBodyBytes, requesters, b.isRemote, c.Serializer).limit(handler)
-		handler = newListGate(b.config.Storage.Population().Size, limits, requesters, c.Serializer).limit(handler)
-		handler = newWatchLimit(limits.WatchesPerUser, requesters, c.Serializer).limit(handler)
+		handler = l.watches(l.lists(l.bodies(handler)))
 		handler = b.writes.track(handler)
 		return genericapiserver.DefaultBuildHandlerChain(handler, c)
 	}

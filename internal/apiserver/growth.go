@@ -11,7 +11,7 @@ import (
 )
 
 // growthLimit refuses patches after which an object has more than most entries in a map or a list:
-// bodyLimits sees the body of the patch only, and each further patch would take
+// limits.bodies sees the body of the patch only, and each further patch would take
 // processor time with the square of the entries. 0 is without a bound.
 type growthLimit struct {
 	most       int

@@ -12,14 +12,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 
-	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
@@ -42,29 +39,12 @@ const (
 	yieldAfter = 8 << 10
 )
 
-// listGate bounds the lists, and the watches that begin with a list, that are
-// served at the same time, by the size of their objects. Upstream's flow
-// control bounds requests, and system:masters are exempt from it: 500 lists of
-// 5,000 objects take 1.7 GB and delay all other requests by seconds.
-type listGate struct {
-	size       func(ctx context.Context, resource schema.GroupResource, namespace string) (storage.Size, error)
-	limits     config.Limits
-	serializer k8sruntime.NegotiatedSerializer
-	requesters requesters
-	serving    *budgets
-}
-
-// newListGate returns a gate. size returns that of the stored objects of a resource, in one
-// namespace or, if it is empty, in all.
-func newListGate(size func(context.Context, schema.GroupResource, string) (storage.Size, error), limits config.Limits,
-	requesters requesters, serializer k8sruntime.NegotiatedSerializer) *listGate {
-	return &listGate{size: size, limits: limits, serializer: serializer, requesters: requesters, serving: newBudgets()}
-}
-
-// limit limits the large lists that next serves at the same time. A list that waits
-// longer than maxListWait gets 429 with Retry-After. Install it inside of flow control,
-// which limits the clients with the most requests.
-func (g *listGate) limit(next http.Handler) http.Handler {
+// lists bounds the lists, and the watches that begin with a list, that next serves at the same
+// time, by the size of their objects. Upstream's flow control bounds requests, and
+// system:masters are exempt from it: 500 lists of 5,000 objects take 1.7 GB and delay all other
+// requests by seconds. A list that waits longer than maxListWait gets 429 with Retry-After.
+// Install it inside of flow control, which limits the clients with the most requests.
+func (l *limits) lists(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
 		if !ok {
@@ -75,23 +55,21 @@ func (g *listGate) limit(next http.Handler) http.Handler {
 		if info.Verb == "list" || info.Verb == "watch" {
 			w = responsewriter.WrapForHTTP1Or2(writer)
 		}
-		listed := g.listed(r, info)
-		if err := g.refusal(r, info, listed); err != nil {
-			responsewriters.ErrorNegotiated(err, g.serializer,
-				schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
+		listed := l.listed(r, info)
+		if err := l.refusal(r, info, listed); err != nil {
+			l.refuse(w, r, info, err)
 			return
 		}
 		cost := cost(r, listed)
-		if cost < largeList || g.limits.ListsAtOnce.IsZero() {
+		if cost < largeList || l.ListsAtOnce.IsZero() {
 			next.ServeHTTP(w, r)
 			return
 		}
-		release, ok := g.acquire(r.Context(), cost)
+		release, ok := l.acquireList(r.Context(), cost)
 		if !ok {
 			err := errors.NewTooManyRequests("other lists of many objects are being served; use limit and continue, or try "+
 				"again later", retryAfter())
-			responsewriters.ErrorNegotiated(err, g.serializer,
-				schema.GroupVersion{Group: info.APIGroup, Version: info.APIVersion}, w, r)
+			l.refuse(w, r, info, err)
 			return
 		}
 		defer release()
@@ -119,9 +97,9 @@ func cost(r *http.Request, listed storage.Size) int64 {
 }
 
 // refusal returns an error for a list that is too large to be answered at once.
-func (g *listGate) refusal(r *http.Request, info *request.RequestInfo, listed storage.Size) error {
+func (l *limits) refusal(r *http.Request, info *request.RequestInfo, listed storage.Size) error {
 	const advice = "; use the parameters limit and continue"
-	largest, largestYAML := g.limits.LargestList.Value(), g.limits.LargestYAMLList.Value()
+	largest, largestYAML := l.LargestList.Value(), l.LargestYAMLList.Value()
 	switch {
 	case info.Verb != "list":
 		return nil
@@ -141,7 +119,7 @@ func (g *listGate) refusal(r *http.Request, info *request.RequestInfo, listed st
 }
 
 // listed returns the largest number of objects that the request may list, and their size.
-func (g *listGate) listed(r *http.Request, info *request.RequestInfo) storage.Size {
+func (l *limits) listed(r *http.Request, info *request.RequestInfo) storage.Size {
 	if !info.IsResourceRequest || info.Name != "" || info.Subresource != "" {
 		return storage.Size{}
 	}
@@ -162,7 +140,7 @@ func (g *listGate) listed(r *http.Request, info *request.RequestInfo) storage.Si
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), maxListWait)
 	defer cancel()
-	listed, err := g.size(ctx, schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, namespace)
+	listed, err := l.size(ctx, schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, namespace)
 	if err != nil {
 		return storage.Size{} // the list gets the error, too
 	}
@@ -184,26 +162,26 @@ const (
 	secretsBudget = "tokens of Secrets"
 )
 
-// acquire waits, at most maxListWait, until a list of that cost may be served: for those of
+// acquireList waits, at most maxListWait, until a list of that cost may be served: for those of
 // its requester before it takes a place behind those of others. A user may be allowed to make
 // tokens in many namespaces: all tokens of Secrets together have as much as one user, so that a
 // user has a quarter at most. A list above an eighth counts as an eighth, and is the only one of
 // its user. release may be called more than once.
-func (g *listGate) acquire(ctx context.Context, cost int64) (release func(), ok bool) {
+func (l *limits) acquireList(ctx context.Context, cost int64) (release func(), ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, maxListWait)
 	defer cancel()
-	all := g.limits.ListsAtOnce.Value()
-	name, share := g.requesters.name(ctx), all/8
+	all := l.ListsAtOnce.Value()
+	name, share := l.requesters.name(ctx), all/8
 	ofUser, ofAll := budget{"user " + name, share, cost}, budget{allBudget, all, min(cost, share)}
 	switch {
 	case name == controllerRequesters:
-		return g.serving.acquire(ctx, budget{name, all / 10, cost})
+		return l.taken.acquire(ctx, budget{name, all / 10, cost})
 	case name == masterRequesters: // two lists of 5,000 objects at a time leave a part of two processors unused
-		return g.serving.acquire(ctx, budget{name, all * 3 / 20, cost})
+		return l.taken.acquire(ctx, budget{name, all * 3 / 20, cost})
 	case ofUnknownMaker(name):
-		return g.serving.acquire(ctx, ofUser, budget{secretsBudget, share, cost}, ofAll)
+		return l.taken.acquire(ctx, ofUser, budget{secretsBudget, share, cost}, ofAll)
 	}
-	return g.serving.acquire(ctx, ofUser, ofAll)
+	return l.taken.acquire(ctx, ofUser, ofAll)
 }
 
 // retryAfter returns seconds that differ, so that refused clients do not come back at

@@ -27,8 +27,9 @@ import (
 
 // newTestGate counts 5,000 secrets in each namespace, 20,000 in all, 100,000 events, and
 // 10 objects of every other kind.
-func newTestGate() *listGate {
-	return newListGate(func(_ context.Context, listed schema.GroupResource, namespace string) (storage.Size, error) {
+func newTestGate() *limits {
+	l := newTestLimits(testLimits)
+	l.size = func(_ context.Context, listed schema.GroupResource, namespace string) (storage.Size, error) {
 		switch {
 		case listed.Resource == "broken":
 			return storage.Size{}, errors.New("etcd is away")
@@ -45,7 +46,16 @@ func newTestGate() *listGate {
 		default:
 			return storage.Size{Objects: 5_000}, nil
 		}
-	}, testLimits, newRequesters(), legacyscheme.Codecs)
+	}
+	return l
+}
+
+// newTestLimits bounds bodies to a mebibyte.
+func newTestLimits(configured config.Limits) *limits {
+	return &limits{
+		Limits: configured, bodySize: 1 << 20, requesters: newRequesters(), serializer: legacyscheme.Codecs,
+		remote: func(*request.RequestInfo) bool { return false }, taken: newBudgets(),
+	}
 }
 
 var testLimits = config.Limits{
@@ -57,10 +67,10 @@ var testLimits = config.Limits{
 const listsAtOnce = 128 << 20 / (5_000 * minObject)
 
 // takeAll takes all that lists of users may have.
-func takeAll(t *testing.T, g *listGate) (release func()) {
+func takeAll(t *testing.T, g *limits) (release func()) {
 	t.Helper()
 	all := testLimits.ListsAtOnce.Value()
-	release, ok := g.serving.acquire(t.Context(), budget{allBudget, all, all})
+	release, ok := g.taken.acquire(t.Context(), budget{allBudget, all, all})
 	if !ok {
 		t.Fatal("the gate is not free")
 	}
@@ -118,7 +128,7 @@ func TestListGateBoundsLargeListsOnly(t *testing.T) {
 	var now, most atomic.Int64
 	full, proceed := make(chan struct{}), make(chan struct{})
 	closeFull := sync.OnceFunc(func() { close(full) })
-	large := g.limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	large := g.lists(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		n := now.Add(1)
 		defer now.Add(-1)
 		for {
@@ -141,7 +151,7 @@ func TestListGateBoundsLargeListsOnly(t *testing.T) {
 	}
 	<-full
 	// While all places are taken, other requests are served.
-	served := g.limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
+	served := g.lists(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
 	for _, target := range []string{"/api/v1/namespaces", "/api/v1/secrets?limit=100", "/version", "/api/v1/namespaces/a/secrets?watch=1&resourceVersion=7"} {
 		if w := ask(t, t.Context(), served, target); w.Code != http.StatusAccepted {
 			t.Errorf("%s: %d", target, w.Code)
@@ -158,7 +168,7 @@ func TestListGateRefusesWithRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newTestGate()
 		release := takeAll(t, g)
-		h := g.limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("was served") }))
+		h := g.lists(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("was served") }))
 		w := ask(t, t.Context(), h, "/api/v1/secrets")
 		if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" {
 			t.Errorf("answered %d with %v: %s", w.Code, w.Header(), w.Body)
@@ -168,7 +178,7 @@ func TestListGateRefusesWithRetryAfter(t *testing.T) {
 		ask(t, ctx, h, "/api/v1/secrets") // the client has left
 		release()
 		release()
-		if len(g.serving.used) > 0 {
+		if len(g.taken.used) > 0 {
 			t.Error("places were lost")
 		}
 	})
@@ -180,7 +190,7 @@ func TestListGateYields(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	var ran atomic.Bool
 	piece := make([]byte, 1000)
-	h := newTestGate().limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	h := newTestGate().lists(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		go ran.Store(true)
 		for i := 0; i < 1000 && !ran.Load(); i++ {
 			if _, err := w.Write(piece); err != nil {
@@ -202,8 +212,8 @@ func TestListGateServesAdministrators(t *testing.T) {
 	g := newTestGate()
 	takeAll(t, g)
 	masters := asUser(t.Context(), administrator)
-	served := g.limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if g.serving.used[masterRequesters] == nil {
+	served := g.lists(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if g.taken.used[masterRequesters] == nil {
 			t.Error("an administrator's list takes no place")
 		}
 		w.WriteHeader(http.StatusAccepted)
@@ -219,12 +229,12 @@ func TestListGateDoesNotBlockWatches(t *testing.T) {
 	g := newTestGate()
 	signal := flowcontrol.NewInitializationSignal()
 	ctx := flowcontrol.WithInitializationSignal(t.Context(), signal)
-	h := g.limit(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if g.serving.used[allBudget] == nil {
+	h := g.lists(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if g.taken.used[allBudget] == nil {
 			t.Error("the watch took no place")
 		}
 		flowcontrol.WatchInitialized(r.Context())
-		if g.serving.used[allBudget] != nil {
+		if g.taken.used[allBudget] != nil {
 			t.Error("the watch keeps its place after its first events")
 		}
 	}))
@@ -234,7 +244,7 @@ func TestListGateDoesNotBlockWatches(t *testing.T) {
 
 // TestRefusedLists: lists that take too much memory or time are refused with advice.
 func TestRefusedLists(t *testing.T) {
-	h := newTestGate().limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
+	h := newTestGate().lists(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
 	for _, test := range []struct {
 		target, accept string
 		want           int
@@ -264,7 +274,7 @@ func TestRefusedLists(t *testing.T) {
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newTestGate()
-		list := g.limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("x")) }))
+		list := g.lists(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("x")) }))
 		ctx := asUser(t.Context(), "mallory")
 		var reader sync.WaitGroup
 		reader.Go(func() { ask(t, ctx, unread(list), "/api/v1/secrets") })

@@ -43,10 +43,10 @@ func asUser(ctx context.Context, name string) context.Context {
 
 // expectListed lists 20,000 objects as the user, and returns after which time they were
 // served.
-func expectListed(t *testing.T, g *listGate, name string) time.Duration {
+func expectListed(t *testing.T, g *limits, name string) time.Duration {
 	t.Helper()
 	began := time.Now()
-	h := g.limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
+	h := g.lists(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
 	if w := ask(t, asUser(t.Context(), name), h, "/api/v1/secrets"); w.Code != http.StatusAccepted {
 		t.Errorf("the list of %s is answered with %d", name, w.Code)
 	}
@@ -55,9 +55,9 @@ func expectListed(t *testing.T, g *listGate, name string) time.Duration {
 
 // listUnread has each of the users request lists of 20,000 objects, one after the other,
 // and read none of them, until the test ends.
-func listUnread(t *testing.T, g *listGate, names ...string) (end func()) {
+func listUnread(t *testing.T, g *limits, names ...string) (end func()) {
 	ctx, cancel := context.WithCancel(t.Context())
-	h := unread(g.limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("x")) })))
+	h := unread(g.lists(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("x")) })))
 	var clients sync.WaitGroup
 	for _, name := range names {
 		clients.Go(func() {
@@ -106,8 +106,8 @@ func TestUnreadListsDelayNoOtherUsers(t *testing.T) {
 					}
 				}
 				end()
-				if len(g.serving.used) > 0 {
-					t.Errorf("the budgets of %d requesters without lists are kept", len(g.serving.used))
+				if len(g.taken.used) > 0 {
+					t.Errorf("the budgets of %d requesters without lists are kept", len(g.taken.used))
 				}
 			})
 		})
@@ -162,7 +162,7 @@ func TestUnreadListsOfManyNamespaces(t *testing.T) {
 				}
 				end := listUnread(t, g, unread...)
 				all := testLimits.ListsAtOnce.Value()
-				if used := g.serving.used[allBudget]; !used.TryAcquire(all * 3 / 4) {
+				if used := g.taken.used[allBudget]; !used.TryAcquire(all * 3 / 4) {
 					t.Error("they have more than a quarter")
 				} else {
 					used.Release(all * 3 / 4)
@@ -184,7 +184,7 @@ func TestListsAboveTheBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newTestGate()
 		served := make(chan string, 3)
-		h := unread(g.limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := unread(g.lists(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			requester, _ := request.UserFrom(r.Context())
 			served <- requester.GetName()
 			_, _ = w.Write([]byte("x"))

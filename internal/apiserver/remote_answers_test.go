@@ -25,7 +25,7 @@ func TestRemoteAnswers(t *testing.T) {
 		}
 	}
 	const size = maxRemoteAnswer + 2<<20
-	b := &builder{}
+	b := &builder{Server: &Server{}}
 	b.remote.services = listers.NewAPIServiceLister(services)
 	limited := b.limitRemote(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		chunk := make([]byte, 1<<20)

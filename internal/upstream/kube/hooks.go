@@ -6,8 +6,6 @@ import (
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
-	flowcontrolrest "k8s.io/kubernetes/pkg/registry/flowcontrol/rest"
-	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream"
 )
@@ -24,11 +22,11 @@ import (
 //   k8s.io/apiserver/pkg/server.postStartHookEntry
 //   k8s.io/apiserver/pkg/server.runPostStartHook
 // Why: a hook that fails ends the process (klog.Fatal), which may hold other servers. That of
-//   flow control fails when its server stops before it has written its objects. The RBAC hook
-// waits a second before its first attempt. The hook for
-//   discovery waits up to 5 s for remote servers that do not answer. The objects of
-//   flow control are written also where it is off. The identity lease is for other
-//   servers, and its controller holds up the stop while the lease cannot be written.
+//   flow control fails when its server stops before it has written its objects. The RBAC hook waits a
+//   second before its first attempt. The hook for discovery waits up to 5 s for remote servers
+//   that do not answer. The objects of flow control are written also where it is off. The
+//   identity lease is for other servers, and its controller holds up the stop while the lease
+//   cannot be written.
 // Gain: without the wait of the RBAC hook a start takes a second less (bench, start;
 //   trial); the warm start with a silent aggregated server takes half a second, and 23 s
 //   with kube-apiserver (bench, silent-remote). Without the queue of the discovery hook, a
@@ -39,38 +37,17 @@ import (
 
 // Names of post-start hooks that Kubernetes does not export.
 const (
-	identityLeaseHook   = "start-kube-apiserver-identity-lease-controller"
-	identityLeaseGCHook = "start-kube-apiserver-identity-lease-garbage-collector"
-	discoveryHook       = "apiservice-discovery-controller"
-
+	// IdentityLeaseHook keeps the identity lease of the server, IdentityLeaseGCHook collects those
+	// of others.
+	IdentityLeaseHook   = "start-kube-apiserver-identity-lease-controller"
+	IdentityLeaseGCHook = "start-kube-apiserver-identity-lease-garbage-collector"
+	// DiscoveryHook requests the discovery of remote servers.
+	DiscoveryHook = "apiservice-discovery-controller"
 	// DocumentsHook merges OpenAPI, and RemoteHook starts the availability controller. The
 	// hooks that replace them have their names, and so their health checks.
 	DocumentsHook = "apiservice-openapi-controller"
 	RemoteHook    = "apiservice-status-remote-available-controller"
 )
-
-// DisableRBACHook leaves out the hook that writes the bootstrap policy.
-func DisableRBACHook(c *genericapiserver.Config) {
-	c.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName)
-}
-
-// DisableFlowControlHook leaves out the hook that writes the objects of API priority and
-// fairness.
-func DisableFlowControlHook(c *genericapiserver.Config) {
-	c.DisabledPostStartHooks.Insert(flowcontrolrest.PostStartHookName)
-}
-
-// DisableIdentityLease leaves out the hooks that keep the server's identity
-// lease and collect those of others.
-func DisableIdentityLease(c *genericapiserver.Config) {
-	c.DisabledPostStartHooks.Insert(identityLeaseHook, identityLeaseGCHook)
-}
-
-// DisableDiscoveryHook leaves out the aggregator's hook that requests the discovery of
-// remote servers.
-func DisableDiscoveryHook(c *genericapiserver.Config) {
-	c.DisabledPostStartHooks.Insert(discoveryHook)
-}
 
 // GuardHooks hands failures of the server's post-start hooks to fail. After the server has begun
 // to stop, a failure is none.
@@ -96,7 +73,7 @@ func GuardHooks(server *genericapiserver.GenericAPIServer, fail func(error)) err
 	return nil
 }
 
-// DropDiscovery takes the controller of that hook from the aggregator, and ends its queue.
+// DropDiscovery takes the controller of [DiscoveryHook] from the aggregator, and ends its queue.
 func DropDiscovery(aggregator *aggregatorapiserver.APIAggregator) error {
 	controller, err := upstream.Field[aggregatorapiserver.DiscoveryAggregationController](aggregator,
 		"discoveryAggregationController")

@@ -21,9 +21,9 @@ import (
 // have.
 func TestHooksExist(t *testing.T) {
 	for hook, path := range map[string]string{
-		identityLeaseHook:   "k8s.io/kubernetes/pkg/controlplane/apiserver",
-		identityLeaseGCHook: "k8s.io/kubernetes/pkg/controlplane/apiserver",
-		discoveryHook:       "k8s.io/kube-aggregator/pkg/apiserver",
+		IdentityLeaseHook:   "k8s.io/kubernetes/pkg/controlplane/apiserver",
+		IdentityLeaseGCHook: "k8s.io/kubernetes/pkg/controlplane/apiserver",
+		DiscoveryHook:       "k8s.io/kube-aggregator/pkg/apiserver",
 		DocumentsHook:       "k8s.io/kube-aggregator/pkg/apiserver",
 		RemoteHook:          "k8s.io/kube-aggregator/pkg/apiserver",
 	} {

@@ -6,14 +6,14 @@ import (
 	"sync"
 	"testing"
 
-	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 // TestWatchLimit: watches of a user above the limit get 429, those of others do not.
 func TestWatchLimit(t *testing.T) {
 	t.Parallel()
 	opened, end := make(chan struct{}), make(chan struct{})
-	h := newWatchLimit(2, newRequesters(), legacyscheme.Codecs).limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := newTestLimits(config.Limits{WatchesPerUser: 2}).watches(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		opened <- struct{}{}
 		<-end
 	}))
