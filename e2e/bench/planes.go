@@ -18,7 +18,6 @@ const (
 	planesClients = 4
 	planesWoken   = 50
 	planesAwake   = 100
-	planesSettle  = 20 * time.Second
 	planeWatches  = 5
 	planesPath    = "/apis/planes.kube-hyper-mini.io/v1alpha1/controlplanes"
 	planesTimeout = 2 * time.Minute
@@ -230,10 +229,10 @@ func (p *planesHost) openWatches(ctx context.Context) (watches []*watch, err err
 
 // asleep waits until all sleep, and returns what each takes then.
 func (p *planesHost) asleep(ctx context.Context) (memory, goroutines, lines, size float64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, planesTimeout)
+	awaiting, cancel := context.WithTimeout(ctx, planesTimeout)
 	defer cancel()
 	for {
-		data, err := p.do(ctx, http.MethodGet, planesPath, nil)
+		data, err := p.do(awaiting, http.MethodGet, planesPath, nil)
 		if err != nil {
 			return 0, 0, 0, 0, err
 		}
@@ -258,11 +257,14 @@ func (p *planesHost) asleep(ctx context.Context) (memory, goroutines, lines, siz
 		if awake == 0 {
 			break
 		}
-		if err := pause(ctx, time.Second); err != nil {
+		if err := pause(awaiting, time.Second); err != nil {
 			return 0, 0, 0, 0, fmt.Errorf("%d control planes do not fall asleep: %w", awake, err)
 		}
 	}
 	if err := p.rest(ctx); err != nil {
+		return 0, 0, 0, 0, err
+	}
+	if err := pause(ctx, afterwards); err != nil { // a server returns unused memory within a minute
 		return 0, 0, 0, 0, err
 	}
 	used, running, metrics, err := p.now(ctx)
@@ -295,7 +297,7 @@ func (p *planesHost) awake(ctx context.Context) (float64, error) {
 			return 0, err
 		}
 	}
-	if err := pause(ctx, planesSettle); err != nil { // so many do not come to rest as one does
+	if err := pause(ctx, afterwards); err != nil { // so many do not come to rest as one does
 		return 0, err
 	}
 	after, _, _, err := p.now(ctx)
