@@ -17,7 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -32,7 +32,7 @@ import (
 type controller struct {
 	*Manager
 	client dynamic.ResourceInterface
-	lister cache.GenericLister
+	cached cache.Store // of *object
 }
 
 // run is the controller of the host's program. It returns when ctx has ended and all control
@@ -46,15 +46,18 @@ func (m *Manager) run(ctx context.Context, config *rest.Config) error {
 		return fmt.Errorf("make the client for ControlPlanes: %w", err)
 	}
 	informers := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
-	informer := informers.ForResource(Resource)
-	c := &controller{m, client.Resource(Resource), informer.Lister()}
+	informer := informers.ForResource(Resource).Informer()
+	if err := informer.SetTransform(shrink); err != nil {
+		return fmt.Errorf("follow the ControlPlanes: %w", err)
+	}
+	c := &controller{m, client.Resource(Resource), informer.GetStore()}
 	m.objects = client
 	enqueue := func(o any) {
 		if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(o); err == nil { // objects have names
 			m.queue.Add(name)
 		}
 	}
-	if _, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: enqueue, DeleteFunc: enqueue,
 		UpdateFunc: func(old, o any) { // a status that was written is nothing to do, also after a failure
 			if before, now := old.(metav1.Object), o.(metav1.Object); before.GetGeneration() != now.GetGeneration() ||
@@ -67,12 +70,10 @@ func (m *Manager) run(ctx context.Context, config *rest.Config) error {
 	}
 	informers.Start(ctx.Done())
 	defer informers.Shutdown()
-	if !cache.WaitForCacheSync(ctx.Done(), informer.Informer().HasSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 		return nil // a stop
 	}
-	if err := c.adopt(); err != nil {
-		return err
-	}
+	c.adopt()
 	m.mu.Lock()
 	m.running = ctx
 	m.mu.Unlock()
@@ -112,21 +113,12 @@ func (m *Manager) sweep() error {
 }
 
 // adopt makes the planes of all ControlPlanes known, before requests are served.
-func (c *controller) adopt() error {
-	list, err := c.lister.List(labels.Everything())
-	if err != nil {
-		return fmt.Errorf("list the ControlPlanes: %w", err)
-	}
-	for _, o := range list {
-		parsed, err := parse(o)
-		if err != nil {
-			return err
-		}
-		if parsed.DeletionTimestamp.IsZero() && parsed.Status.Phase != "" && !c.isUnfilled(parsed) {
-			c.know(parsed)
+func (c *controller) adopt() {
+	for _, cached := range c.cached.List() {
+		if o := cached.(*object); o.DeletionTimestamp.IsZero() && o.Status.Phase != "" && !c.isUnfilled(o) {
+			c.know(o)
 		}
 	}
-	return nil
 }
 
 // know makes the plane of a ControlPlane known, and gives it its spec.
@@ -172,6 +164,17 @@ func (c *controller) next(ctx context.Context) bool {
 	return true
 }
 
+// shrink makes of an object of the informer what stays in memory: an object without a type takes
+// 30 kB more (40 control planes, live heap).
+func shrink(o any) (any, error) {
+	content, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return o, nil // it has been shrunk
+	}
+	content.SetManagedFields(nil)
+	return parse(content)
+}
+
 func parse(o runtime.Object) (*object, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
@@ -186,17 +189,14 @@ func parse(o runtime.Object) (*object, error) {
 
 // reconcile makes, describes or removes the control plane of one object.
 func (c *controller) reconcile(ctx context.Context, name string) error {
-	found, err := c.lister.Get(name)
-	if apierrors.IsNotFound(err) {
+	cached, exists, err := c.cached.GetByKey(name)
+	if err != nil {
+		return err
+	}
+	if !exists {
 		return nil // it was removed before its finalizer
 	}
-	if err != nil {
-		return err
-	}
-	o, err := parse(found)
-	if err != nil {
-		return err
-	}
+	o := cached.(*object).DeepCopyObject().(*object)
 	if !o.DeletionTimestamp.IsZero() {
 		return c.remove(ctx, o)
 	}
