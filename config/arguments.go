@@ -1,5 +1,7 @@
 package config
 
+import "slices"
+
 // Argument is a flag of kube-apiserver with its value, from a command line.
 type Argument struct {
 	// Name is without dashes.
@@ -18,12 +20,5 @@ func (c *ServerConfiguration) Arguments() []Argument { return c.arguments }
 
 // HasArgument reports whether one of the flags was added.
 func (c *ServerConfiguration) HasArgument(names ...string) bool {
-	for _, argument := range c.arguments {
-		for _, name := range names {
-			if argument.Name == name {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.arguments, func(a Argument) bool { return slices.Contains(names, a.Name) })
 }

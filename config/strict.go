@@ -2,8 +2,9 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
-	"sort"
+	"slices"
 	"strings"
 
 	yamlv3 "go.yaml.in/yaml/v3"
@@ -72,8 +73,8 @@ func (w *walker) object(node *yamlv3.Node, t reflect.Type, path string) {
 	w.keys(node, path, func(key, value *yamlv3.Node, at string) {
 		fieldType, ok := fields[key.Value]
 		if !ok {
-			w.fail(key, at, "unknown field%s; allowed here: %s", Suggest(key.Value, names(fields)),
-				strings.Join(names(fields), ", "))
+			names := slices.Sorted(maps.Keys(fields))
+			w.fail(key, at, "unknown field%s; allowed here: %s", Suggest(key.Value, names), strings.Join(names, ", "))
 			return
 		}
 		w.source.lines[at] = key.Line
@@ -185,23 +186,12 @@ func jsonFields(t reflect.Type) map[string]reflect.Type {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		switch {
 		case field.Anonymous && name == "" && field.Type.Kind() == reflect.Struct:
-			for inlined, fieldType := range jsonFields(field.Type) {
-				fields[inlined] = fieldType
-			}
+			maps.Copy(fields, jsonFields(field.Type))
 		case name != "":
 			fields[name] = field.Type
 		}
 	}
 	return fields
-}
-
-func names(fields map[string]reflect.Type) []string {
-	list := make([]string, 0, len(fields))
-	for name := range fields {
-		list = append(list, name)
-	}
-	sort.Strings(list)
-	return list
 }
 
 func join(path, key string) string {

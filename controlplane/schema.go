@@ -3,7 +3,9 @@ package controlplane
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/kube-openapi/pkg/common"
@@ -32,11 +34,7 @@ func (s *schemas) addAs(name string, t reflect.Type) string {
 	object := spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}, Properties: map[string]spec.Schema{}}}
 	dependencies := map[string]bool{}
 	s.addFields(t, &object, dependencies)
-	definition := common.OpenAPIDefinition{Schema: object}
-	for dependency := range dependencies {
-		definition.Dependencies = append(definition.Dependencies, dependency)
-	}
-	s.made[name] = definition
+	s.made[name] = common.OpenAPIDefinition{Schema: object, Dependencies: slices.Sorted(maps.Keys(dependencies))}
 	return name
 }
 

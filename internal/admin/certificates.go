@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,38 +42,6 @@ type CertificatesChanged struct {
 var errNotAlone = errors.New("several servers use this etcd, or may, and all must have the same authorities and " +
 	"keys: stop the others, rotate on the one that runs, copy its pki directory to the others, and start them")
 
-// apply changes the store. Between the steps of a rotation it calls trusted, which
-// returns when this process trusts the new authority. It calls follow after each change
-// of keys.
-func (c CertificateChange) apply(store *pki.Store, several bool, trusted,
-	follow func() error) (*CertificatesChanged, error) {
-	done := &CertificatesChanged{}
-	add := func(changes []pki.Change, err error) error {
-		done.Changes = append(done.Changes, changes...)
-		return errors.Join(err, follow())
-	}
-	switch {
-	case c.RevokeAdmin:
-		return done, add(store.RevokeAdmin())
-	case c.Finish:
-		return done, add(store.Finish(c.Rotate))
-	}
-	if several {
-		return nil, errNotAlone
-	}
-	if err := add(store.Prepare(c.Rotate)); err != nil {
-		return done, err
-	}
-	if err := trusted(); err != nil {
-		return done, err
-	}
-	err := add(store.Switch(c.Rotate, c.Overlap))
-	if err == nil {
-		done.Until, err = store.Overlap(c.Rotate)
-	}
-	return done, err
-}
-
 // Certificates changes the certificates and keys of a server, running or stopped.
 type Certificates struct {
 	Identity *identity.Identity
@@ -91,9 +60,7 @@ func (c *Certificates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	done, err := c.Change(r.Context(), change)
-	if done != nil {
-		c.Identity.LogChanges(done.Changes)
-	}
+	c.Identity.LogChanges(done.Changes)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusConflict)
 		return
@@ -102,29 +69,45 @@ func (c *Certificates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(done) // the client may have disconnected
 }
 
-// Change applies the change to the certificates and keys.
+// Change applies the change to the certificates and keys, as far as it comes.
 func (c *Certificates) Change(ctx context.Context, change CertificateChange) (*CertificatesChanged, error) {
-	alone, err := c.Alone(ctx)
+	done := &CertificatesChanged{}
+	err := c.apply(ctx, change, done)
 	if err != nil {
-		return nil, err
+		err = c.Identity.Explain(err)
 	}
-	trusted := func() error { return c.trusted(ctx) }
-	done, err := change.apply(c.Identity.Certificates(), !alone, trusted, c.Identity.Follow)
-	if err != nil {
-		return done, c.Identity.Explain(err)
-	}
-	return done, nil
+	return done, err
 }
 
-// trusted makes the API server trust the client CAs in the file.
-func (c *Certificates) trusted(ctx context.Context) error {
-	if c.ReloadClientCAs == nil {
-		return nil
+func (c *Certificates) apply(ctx context.Context, change CertificateChange, done *CertificatesChanged) error {
+	store := c.Identity.Certificates()
+	add := func(changes []pki.Change, err error) error {
+		done.Changes = append(done.Changes, changes...)
+		return errors.Join(err, c.Identity.Follow())
 	}
-	if err := c.ReloadClientCAs(ctx); err != nil {
-		return fmt.Errorf("the new authority is in the file and does not sign yet: %w; run the command again", err)
+	switch {
+	case change.RevokeAdmin:
+		return add(store.RevokeAdmin())
+	case change.Finish:
+		return add(store.Finish(change.Rotate))
 	}
-	return nil
+	if alone, err := c.Alone(ctx); err != nil || !alone {
+		return cmp.Or(err, errNotAlone)
+	}
+	if err := add(store.Prepare(change.Rotate)); err != nil {
+		return err
+	}
+	if c.ReloadClientCAs != nil {
+		if err := c.ReloadClientCAs(ctx); err != nil {
+			return fmt.Errorf("the new authority is in the file and does not sign yet: %w; run the command again", err)
+		}
+	}
+	if err := add(store.Switch(change.Rotate, change.Overlap)); err != nil {
+		return err
+	}
+	var err error
+	done.Until, err = store.Overlap(change.Rotate)
+	return err
 }
 
 func (c CertificateChange) query() url.Values {

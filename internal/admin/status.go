@@ -61,7 +61,7 @@ type Status struct {
 	// ready.
 	CustomTypes *CustomTypes `json:"customTypes,omitempty"`
 	// Manifests is nil without manifests.dir.
-	Manifests *Manifests `json:"manifests,omitempty"`
+	Manifests *manifests.Summary `json:"manifests,omitempty"`
 	// Certificates has the end of validity of each certificate.
 	Certificates map[string]time.Time `json:"certificates"`
 	// CertificatesError is the error of reading them.
@@ -74,26 +74,6 @@ type Versions struct {
 	Kubernetes string `json:"kubernetes"`
 	Etcd       string `json:"etcd"`
 	Go         string `json:"go"`
-}
-
-// Manifests is the result of applying manifests.dir.
-type Manifests struct {
-	Objects int `json:"objects"`
-	// Failures of the last round, and what they are.
-	Failures int    `json:"failures"`
-	Error    string `json:"error,omitempty"`
-}
-
-func newManifests(applier *manifests.Applier) *Manifests {
-	if applier == nil {
-		return nil
-	}
-	summary := applier.Summary()
-	result := &Manifests{Objects: summary.Objects, Failures: summary.Failures}
-	if err := applier.Failure(); err != nil {
-		result.Error = err.Error()
-	}
-	return result
 }
 
 // Database is the state of etcd's database.
@@ -186,7 +166,10 @@ func (s StatusSource) status(ctx context.Context) Status {
 	status.Warnings = logging.Warnings()
 	status.Memory = readMemory()
 	status.Backups = s.Backups()
-	status.Manifests = newManifests(s.Manifests())
+	if applier := s.Manifests(); applier != nil {
+		summary := applier.Summary()
+		status.Manifests = &summary
+	}
 	if s.Journal != nil {
 		account := s.Journal.Account(ctx)
 		status.Journal = &account

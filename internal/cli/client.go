@@ -41,7 +41,7 @@ type clientFlags struct {
 // addClient adds the flags that select the server; usage is that of --kubeconfig.
 func (f *clientFlags) addClient(flags *pflag.FlagSet, usage string) {
 	f.addPlane(flags)
-	flags.Var(fileFlag(&f.kubeconfig), "kubeconfig", usage)
+	flags.Func("kubeconfig", usage, pathFlag(&f.kubeconfig, errNoFile))
 }
 
 // checkPlane checks the name of a control plane, which may be empty.

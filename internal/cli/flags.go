@@ -97,42 +97,21 @@ func (c *choiceFlag) Set(text string) error {
 	return nil
 }
 
-// pathFlag is the path of a file or directory in a flag. It is empty only where the flag is
-// not given.
-type pathFlag struct {
-	path  *string
-	empty error // of an empty path, as an unset shell variable leaves it
-}
-
 var (
 	errNoDirectory = errors.New("the directory is empty: name one, or leave the flag out for the default")
 	errNoFile      = errors.New("the file name is empty: name a file, or leave the flag out for the default")
 )
 
-// fileFlag is the flag of a file that the command reads.
-func fileFlag(path *string) *pathFlag { return &pathFlag{path, errNoFile} }
-
-// directoryFlag is the flag of a directory.
-func directoryFlag(path *string) *pathFlag { return &pathFlag{path, errNoDirectory} }
-
-// String implements [pflag.Value].
-func (p *pathFlag) String() string {
-	if p.path == nil {
-		return ""
+// pathFlag sets the path of a file or directory in a flag. empty is the error of an empty one, as an
+// unset shell variable leaves it.
+func pathFlag(path *string, empty error) func(string) error {
+	return func(text string) error {
+		if text == "" {
+			return empty
+		}
+		*path = text
+		return config.CheckPath(text)
 	}
-	return *p.path
-}
-
-// Type implements [pflag.Value].
-func (p *pathFlag) Type() string { return "string" }
-
-// Set implements [pflag.Value].
-func (p *pathFlag) Set(path string) error {
-	if path == "" {
-		return p.empty
-	}
-	*p.path = path
-	return config.CheckPath(path)
 }
 
 const day = 24 * time.Hour

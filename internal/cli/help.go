@@ -44,7 +44,7 @@ func showHelp(cmd *cobra.Command, args []string) error {
 	target, rest, err := root.Find(args)
 	if err != nil || len(rest) > 0 || target == root {
 		text := fmt.Sprintf("no help topic or command %q", strings.Join(args, " "))
-		text += config.Suggest(args[0], append(topicNames(topics), commandNames(root)...))
+		text += config.Suggest(args[0], helpNames(root))
 		return usageError(fmt.Errorf("%s; \"kube-hyper-mini help\" lists all", text))
 	}
 	target.InitDefaultHelpFlag()
@@ -100,12 +100,13 @@ func completeHelp(cmd *cobra.Command, args []string, _ string) ([]string, cobra.
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return append(topicNames(help.Topics()), commandNames(cmd.Root())...), cobra.ShellCompDirectiveNoFileComp
+	return helpNames(cmd.Root()), cobra.ShellCompDirectiveNoFileComp
 }
 
-func topicNames(topics []help.Topic) []string {
-	names := make([]string, 0, len(topics))
-	for _, topic := range topics {
+// helpNames are the topics and commands that help shows.
+func helpNames(root *cobra.Command) []string {
+	names := commandNames(root)
+	for _, topic := range help.Topics() {
 		names = append(names, topic.Name)
 	}
 	return names

@@ -37,9 +37,9 @@ type configFlags struct {
 // addLocation adds the flags that select the data directory. Without them the environment
 // variable that `run` sets for its command names it.
 func (f *configFlags) addLocation(flags *pflag.FlagSet) {
-	flags.Var(fileFlag(&f.file), "config", "configuration file (see config print)")
-	flags.Var(directoryFlag(&f.dataDir), "data-dir",
-		"data directory (default: $"+testplane.DataDirVariable+`, else see "help config")`)
+	flags.Func("config", "configuration `file` (see config print)", pathFlag(&f.file, errNoFile))
+	flags.Func("data-dir", "data `directory` (default: $"+testplane.DataDirVariable+", else see \"help config\")",
+		pathFlag(&f.dataDir, errNoDirectory))
 }
 
 // addPlane is addLocation for what may also be done with a control plane of the server.
@@ -73,7 +73,7 @@ func (f *configFlags) addPart(flags *pflag.FlagSet) {
 // addRun adds the flags of a server in a temporary directory.
 func (f *configFlags) addRun(flags *pflag.FlagSet) {
 	f.addProfile(flags)
-	flags.Var(fileFlag(&f.file), "config", "configuration file (see config print)")
+	flags.Func("config", "configuration `file` (see config print)", pathFlag(&f.file, errNoFile))
 	flags.IntVar(&f.port, "port", 0, "port to serve on; 0 takes a free one")
 	flags.IntVarP(&f.verbosity, "verbosity", "v", 0, "log verbosity, 0 to 10")
 }

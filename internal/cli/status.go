@@ -78,11 +78,5 @@ func reportStopped(cmd *cobra.Command, err error, output format) error {
 	if output == "text" || !errors.As(err, &exit) || exit.code != ExitNotReady {
 		return err
 	}
-	return errors.Join(err, output.write(cmd.OutOrStdout(), stoppedStatus{Reason: err.Error()}, nil))
-}
-
-// stoppedStatus is the status of a server that does not answer.
-type stoppedStatus struct {
-	Ready  bool   `json:"ready"`
-	Reason string `json:"reason"`
+	return errors.Join(err, output.write(cmd.OutOrStdout(), map[string]any{"ready": false, "reason": err.Error()}, nil))
 }

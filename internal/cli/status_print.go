@@ -14,6 +14,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/manifests"
 )
 
 func printStatus(w io.Writer, status *admin.Status) error {
@@ -74,7 +75,7 @@ func printStatus(w io.Writer, status *admin.Status) error {
 }
 
 // manifestRows are the objects of manifests.dir and its failures, if there is one.
-func manifestRows(m *admin.Manifests) []string {
+func manifestRows(m *manifests.Summary) []string {
 	if m == nil {
 		return nil
 	}

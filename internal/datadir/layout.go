@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -72,12 +73,7 @@ func matches(pattern, name string) bool {
 }
 
 func matchesAny(patterns []string, name string) bool {
-	for _, pattern := range patterns {
-		if matches(pattern, name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return matches(pattern, name) })
 }
 
 // contents sorts the entries of a data directory. Paths are relative to it,
@@ -192,12 +188,10 @@ func refuseOtherFiles(dir string, named []string) error {
 
 // containsAny reports whether one of the paths is entry or is below it.
 func containsAny(entry string, paths []string) bool {
-	for _, named := range paths {
-		if relative, err := filepath.Rel(entry, named); err == nil && filepath.IsLocal(relative) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(paths, func(named string) bool {
+		relative, err := filepath.Rel(entry, named)
+		return err == nil && filepath.IsLocal(relative)
+	})
 }
 
 // JoinFirst joins names for a message, the first ones where there are many.

@@ -9,6 +9,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/manifests"
 )
 
 // found runs a check and returns its only finding, or nil.
@@ -91,7 +92,7 @@ func TestState(t *testing.T) {
 		"90 B of its quota":    func(s *admin.Status) { s.Database = admin.Database{NearQuota: true, SizeBytes: 90, QuotaBytes: 100} },
 		"disk on fire":         func(s *admin.Status) { s.Backups.Error = "disk on fire" },
 		"bucket is gone":       func(s *admin.Status) { s.Journal = &journal.Account{Destination: "s3://b", Error: "bucket is gone"} },
-		"2 manifests":          func(s *admin.Status) { s.Manifests = &admin.Manifests{Failures: 2, Error: "a.yaml"} },
+		"2 manifests":          func(s *admin.Status) { s.Manifests = &manifests.Summary{Failures: 2, Error: "a.yaml"} },
 	} {
 		status := &admin.Status{Ready: true, Server: "https://127.0.0.1:6443"}
 		change(status)

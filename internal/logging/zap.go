@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sort"
+	"maps"
+	"slices"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -53,12 +54,7 @@ func (c *zapCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 		return nil
 	}
 	record := newRecord(level, "etcd: "+entry.Message)
-	keys := make([]string, 0, len(encoder.Fields))
-	for key := range encoder.Fields {
-		keys = append(keys, key)
-	}
-	sort.Strings(keys)
-	for _, key := range keys {
+	for _, key := range slices.Sorted(maps.Keys(encoder.Fields)) {
 		record.AddAttrs(slog.String(key, fmt.Sprint(encoder.Fields[key])))
 	}
 	return c.handler.Handle(context.Background(), record)

@@ -55,8 +55,11 @@ type Applier struct {
 
 // Summary is the result of the last round.
 type Summary struct {
-	// Objects that the manifests have, and Failures of the round.
-	Objects, Failures int
+	// Objects that the manifests have.
+	Objects int `json:"objects"`
+	// Failures of the round, and what they are.
+	Failures int    `json:"failures"`
+	Error    string `json:"error,omitempty"`
 }
 
 // Summary returns the result of the last round. It is safe for concurrent use.

@@ -77,6 +77,9 @@ func (a *Applier) Run(ctx context.Context, ready func()) error {
 		err := errors.Join(result.failed...)
 		a.mu.Lock()
 		a.failure, a.summary = err, Summary{Objects: result.objects, Failures: len(result.failed)}
+		if err != nil {
+			a.summary.Error = err.Error()
+		}
 		a.mu.Unlock()
 		if err == nil || !a.all && err.Error() == previous {
 			ready()

@@ -49,9 +49,11 @@ func FindCommand(name string) (string, error) {
 type Command struct {
 	process *process
 	grace   time.Duration
-	ended   chan struct{}
-	code    int // once it has ended
-	killed  atomic.Bool
+	// ended is closed when the program has ended. Others in its process group may still run. code
+	// is its exit code then: 128 plus the number of the signal if a signal has ended it.
+	ended  chan struct{}
+	code   int
+	killed atomic.Bool // by KillAfterGrace
 
 	once sync.Once // of KillAfterGrace
 }
@@ -84,14 +86,6 @@ func StartCommand(options CommandOptions) (*Command, error) {
 	return c, nil
 }
 
-// Ended is closed when the program has ended. Others in its process group may still
-// run.
-func (c *Command) Ended() <-chan struct{} { return c.ended }
-
-// Code returns the exit code of the ended program: 128 plus the number of the
-// signal if a signal has ended it.
-func (c *Command) Code() int { return c.code }
-
 // Signal passes a signal on to the process group.
 func (c *Command) Signal(signal os.Signal) { c.process.signal(signal) }
 
@@ -109,9 +103,6 @@ func (c *Command) KillAfterGrace() {
 		}()
 	})
 }
-
-// Killed reports whether KillAfterGrace has killed it.
-func (c *Command) Killed() bool { return c.killed.Load() }
 
 // End ends the remaining processes of the process group, and waits for the
 // program.

@@ -58,10 +58,10 @@ func TestCommandIsStarted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-command.Ended()
+	<-command.ended
 	command.End()
-	if command.Code() != 7 {
-		t.Errorf("its exit code is %d", command.Code())
+	if command.code != 7 {
+		t.Errorf("its exit code is %d", command.code)
 	}
 	out, err := os.ReadFile(file)
 	if want := fmt.Sprintf("zero one two %d 1\n", announced); err != nil || string(out) != want {

@@ -212,11 +212,11 @@ func (r *runner) use(ctx context.Context) (int, error) {
 	}
 	err = r.follow(command)
 	command.End()
-	if command.Killed() {
+	if command.killed.Load() {
 		_, sayErr := fmt.Fprintf(r.Err, "COMMAND did not end within %s of the signal, and was killed\n", r.Grace)
 		err = errors.Join(err, sayErr)
 	}
-	return command.Code(), errors.Join(err, r.dir.guard.End(0, 0))
+	return command.code, errors.Join(err, r.dir.guard.End(0, 0))
 }
 
 // apply applies the CRDs and the manifests.
@@ -291,7 +291,7 @@ func (r *runner) environment() []string {
 func (r *runner) follow(command *Command) error {
 	for {
 		select {
-		case <-command.Ended():
+		case <-command.ended:
 			return nil
 		case signal := <-r.Signals:
 			command.Signal(signal)
