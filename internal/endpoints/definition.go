@@ -59,8 +59,7 @@ func Install(ctx context.Context, client *rest.Config, log *slog.Logger) error {
 	if written, err := write(ctx, dynamicClient, log); err != nil || !written {
 		return err
 	}
-	_, err = listOnceServed(ctx, client, log)
-	return err
+	return awaitServed(ctx, client, log)
 }
 
 // write writes the definition, and reports whether it was missing or older. An older one that
@@ -100,25 +99,22 @@ func versionOf(crd *unstructured.Unstructured) int {
 	return version
 }
 
-// listOnceServed sends requests until the type is served, and returns all objects. Until a
-// starting server has read all its types it answers "not found, try again in 5 s"
-// (k8s.io/apiserver/pkg/util/notfoundhandler), for which client-go would wait. It logs a
-// warning after servedWarning.
-func listOnceServed(ctx context.Context, config *rest.Config,
-	log *slog.Logger) (*unstructured.UnstructuredList, error) {
+// awaitServed sends requests until the type is served. Until a starting server has read all its
+// types it answers "not found, try again in 5 s" (k8s.io/apiserver/pkg/util/notfoundhandler), for
+// which client-go would wait. It logs a warning after servedWarning.
+func awaitServed(ctx context.Context, config *rest.Config, log *slog.Logger) error {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("make the client for %s: %w", definitionName, err)
+		return fmt.Errorf("make the client for %s: %w", definitionName, err)
 	}
 	ticker := time.NewTicker(servedPoll)
 	defer ticker.Stop()
 	warn := time.After(servedWarning)
 	for {
-		data, err := client.RESTClient().Get().AbsPath("/apis/"+Group+"/"+Version+"/"+plural).
+		_, err := client.RESTClient().Get().AbsPath("/apis/"+Group+"/"+Version+"/"+plural).Param("limit", "1").
 			SetHeader("Accept", runtime.ContentTypeJSON).MaxRetries(0).DoRaw(ctx)
 		if err == nil {
-			list := &unstructured.UnstructuredList{}
-			return list, list.UnmarshalJSON(data)
+			return nil
 		}
 		select {
 		case <-warn:
@@ -126,7 +122,7 @@ func listOnceServed(ctx context.Context, config *rest.Config,
 				"resolved: see the versions and conditions of crd/"+definitionName, "error", err)
 			ticker.Reset(slowServedPoll)
 		case <-ctx.Done():
-			return nil, fmt.Errorf("wait until %s is served: %w", definitionName, errors.Join(context.Cause(ctx), err))
+			return fmt.Errorf("wait until %s is served: %w", definitionName, errors.Join(context.Cause(ctx), err))
 		case <-ticker.C:
 		}
 	}

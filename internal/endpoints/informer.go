@@ -40,14 +40,9 @@ func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.Di
 	if err != nil {
 		return fmt.Errorf("make the client that follows ServiceEndpoints: %w", err)
 	}
-	list, err := listOnceServed(ctx, client, log)
-	if err != nil {
+	if err := awaitServed(ctx, client, log); err != nil {
 		return err
 	}
-	for i := range list.Items {
-		r.setTargets(&list.Items[i])
-	}
-	close(r.synced)
 	informer := dynamicinformer.NewFilteredDynamicInformer(dynamicClient, serviceEndpoints, "",
 		probePeriod, cache.Indexers{}, nil)
 	if err := informer.Informer().SetWatchErrorHandlerWithContext(reinstall(dynamicClient, log)); err != nil {
@@ -68,11 +63,8 @@ func (r *Resolver) Run(ctx context.Context, client *rest.Config, dial utilnet.Di
 	defer running.Wait()
 	running.Go(func() { informer.Informer().RunWithContext(ctx) })
 	running.Go(func() { prober.loop.Run(ctx) })
-	if cache.WaitForCacheSync(ctx.Done(), handler.HasSynced) {
-		r.removeUnless(func(ref Reference) bool {
-			_, exists, err := prober.store.GetByKey(ref.String())
-			return exists || err != nil
-		})
+	if cache.WaitFor(ctx, "", handler.HasSyncedChecker()) {
+		close(r.synced)
 	}
 	<-ctx.Done()
 	return nil

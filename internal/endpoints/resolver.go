@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/url"
 	"slices"
@@ -130,18 +129,6 @@ func (r *Resolver) set(ref Reference, addresses []string) {
 	}
 	r.forgetHealth(ref, previous, addresses)
 	r.Changed(ref)
-}
-
-// removeUnless removes the targets of objects that do not exist.
-func (r *Resolver) removeUnless(exists func(Reference) bool) {
-	r.mu.RLock()
-	known := slices.Collect(maps.Keys(r.objectTargets))
-	r.mu.RUnlock()
-	for _, ref := range known {
-		if !exists(ref) {
-			r.set(ref, nil)
-		}
-	}
 }
 
 // targets returns the current targets; the configuration has precedence over an object.

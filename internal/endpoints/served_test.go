@@ -35,7 +35,7 @@ func TestTypeThatIsNotServed(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, err := listOnceServed(ctx, &rest.Config{Host: "https://apiserver.invalid", Transport: handlerTransport{handler}}, slog.New(slog.NewTextHandler(&log, nil)))
+		err := awaitServed(ctx, &rest.Config{Host: "https://apiserver.invalid", Transport: handlerTransport{handler}}, slog.New(slog.NewTextHandler(&log, nil)))
 		if err == nil || requests < 100 || requests > 1000 {
 			t.Errorf("%d requests in a minute: %v", requests, err)
 		}
