@@ -2,9 +2,9 @@ package reconcile
 
 import (
 	"context"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 )
@@ -61,17 +61,17 @@ func (l *Loop[K]) Len() int { return l.queue.Len() }
 // for one key: a control plane has many loops, of which few have something to do.
 func (l *Loop[K]) Run(ctx context.Context) {
 	defer context.AfterFunc(ctx, l.queue.ShutDown)()
-	var workers sync.WaitGroup
-	defer workers.Wait()
-	for free := make(chan struct{}, l.config.Workers); ; {
-		free <- struct{}{}
+	var workers errgroup.Group
+	workers.SetLimit(l.config.Workers)
+	defer func() { _ = workers.Wait() }() // they return no error
+	for {
 		key, shutdown := l.queue.Get()
 		if shutdown {
 			return
 		}
-		workers.Go(func() {
+		workers.Go(func() error {
 			l.handle(ctx, key)
-			<-free
+			return nil
 		})
 	}
 }

@@ -123,38 +123,41 @@ func (w *writers) namespaced(client kubernetes.Interface, rbac typedrbac.RbacV1I
 }
 
 func (w *writers) role(role reconciliation.RuleOwner, client reconciliation.RuleOwnerModifier) {
-	w.Go(func() error {
-		options := reconciliation.ReconcileRoleOptions{Role: role, Client: client, Confirm: true}
-		var result *reconciliation.ReconcileClusterRoleResult
-		err := retry.OnError(retry.DefaultBackoff, retriable, func() (err error) {
-			result, err = options.Run()
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("reconcile role %s: %w", role.GetName(), err)
+	options := reconciliation.ReconcileRoleOptions{Role: role, Client: client, Confirm: true}
+	w.reconcile("role", role.GetName(), func() (missing any, err error) {
+		result, err := options.Run()
+		if err == nil && result.Protected && result.Operation != reconciliation.ReconcileNone {
+			missing = result.MissingRules
 		}
-		if result.Protected && result.Operation != reconciliation.ReconcileNone {
-			w.log.Warn("a bootstrap role is protected from reconciliation and lacks permissions", "role", role.GetName(),
-				"missing", fmt.Sprint(result.MissingRules))
-		}
-		return nil
+		return missing, err
 	})
 }
 
 func (w *writers) binding(binding reconciliation.RoleBinding, client reconciliation.RoleBindingModifier) {
+	options := reconciliation.ReconcileRoleBindingOptions{RoleBinding: binding, Client: client, Confirm: true}
+	w.reconcile("role binding", binding.GetName(), func() (missing any, err error) {
+		result, err := options.Run()
+		if err == nil && result.Protected && result.Operation != reconciliation.ReconcileNone {
+			missing = result.MissingSubjects
+		}
+		return missing, err
+	})
+}
+
+// reconcile calls run, which returns what the object lacks if it is protected.
+func (w *writers) reconcile(kind, name string, run func() (missing any, err error)) {
 	w.Go(func() error {
-		options := reconciliation.ReconcileRoleBindingOptions{RoleBinding: binding, Client: client, Confirm: true}
-		var result *reconciliation.ReconcileClusterRoleBindingResult
+		var missing any
 		err := retry.OnError(retry.DefaultBackoff, retriable, func() (err error) {
-			result, err = options.Run()
+			missing, err = run()
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("reconcile role binding %s: %w", binding.GetName(), err)
+			return fmt.Errorf("reconcile %s %s: %w", kind, name, err)
 		}
-		if result.Protected && result.Operation != reconciliation.ReconcileNone {
-			w.log.Warn("a bootstrap role binding is protected from reconciliation and lacks subjects", "binding",
-				binding.GetName(), "missing", fmt.Sprint(result.MissingSubjects))
+		if missing != nil {
+			w.log.Warn("a bootstrap "+kind+" is protected from reconciliation and is not complete", "name", name,
+				"missing", fmt.Sprint(missing))
 		}
 		return nil
 	})
