@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 // checkEncryptedResources returns an error for each configured resource that the server
@@ -81,4 +83,14 @@ func builtInNames() []string {
 	}
 	slices.Sort(list)
 	return list
+}
+
+// Encrypt encrypts a test value as the server encrypts objects of the resource at the
+// moment. It follows changes of the encryption configuration.
+func (s *Server) Encrypt(ctx context.Context, resource schema.GroupResource) ([]byte, error) {
+	if s.encryption == nil {
+		return nil, errors.New("the server was started without encryption")
+	}
+	return s.encryption.TransformerForResource(resource).TransformToStorage(ctx, []byte("a value"),
+		store.ValueContext("a key"))
 }

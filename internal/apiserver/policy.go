@@ -5,7 +5,11 @@ import (
 	"fmt"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 )
 
@@ -36,4 +40,22 @@ func (s *Server) AwaitPolicy(ctx context.Context) error {
 		return fmt.Errorf("wait until the RBAC authorizer has the bootstrap policy: %w", context.Cause(ctx))
 	}
 	return nil
+}
+
+// controllersRole allows the user system:kube-controller-manager to take part in the leader
+// election and to impersonate service accounts in kube-system. The process
+// `kube-hyper-mini controllers` connects as this user. Upstream's bootstrap policy has
+// its other rights.
+func controllersRole() (rbacv1.Role, rbacv1.RoleBinding) {
+	meta := metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "kube-hyper-mini:controllers"}
+	role := rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+		{Verbs: []string{"impersonate"}, APIGroups: []string{""}, Resources: []string{"serviceaccounts"}},
+		{Verbs: []string{"get", "create", "update"}, APIGroups: []string{coordinationv1.GroupName},
+			Resources: []string{"leases"}},
+	}}
+	return role, rbacv1.RoleBinding{
+		ObjectMeta: meta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user.KubeControllerManager}},
+	}
 }
