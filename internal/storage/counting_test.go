@@ -88,7 +88,7 @@ func TestCountsOfAnotherHistory(t *testing.T) {
 	p.mu.Lock()
 	watching, watcher := p.watching, p.watcher
 	p.mu.Unlock()
-	p.begin(watching, watcher, now.Header, true)
+	p.begin(watching, watcher, now.Header.Revision)
 	slow.released <- struct{}{}
 	<-slow.begun
 	slow.released <- struct{}{}

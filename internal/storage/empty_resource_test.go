@@ -106,41 +106,15 @@ func breakWatch(t *testing.T, p *Population, meanwhile func()) {
 	meanwhile()
 }
 
-// TestEmptyResourceOutlivesTheWatch: the next watch continues where the last one has ended.
-func TestEmptyResourceOutlivesTheWatch(t *testing.T) {
-	p, client := newPopulation(t)
-	v, revision := hold(t, p, widgets, Current)
-	occupied, _ := hold(t, p, gadgets, Current)
-	var first int64
-	breakWatch(t, p, func() { first = put(t, client, "/registry/example.com/gadgets/default/a") })
-	<-occupied.Ended()
-	if last := occupied.Revision(); last != first-1 {
-		t.Errorf("the last revision without objects is %d, the first object came at %d", last, first)
-	}
-	if hasEnded(v) {
-		t.Error("a resource without objects counts as occupied")
-	}
-	if same, now := hold(t, p, widgets, revision); same != v || now < first {
-		t.Errorf("another EmptyResource, or of %d", now)
-	}
-	expectPopulated(t, p, first, gadgets)
-}
-
-// TestEmptyResourceEndsWithItsHistory: when etcd has compacted the revisions that the next
-// watch needs, objects may have been created and deleted meanwhile.
-func TestEmptyResourceEndsWithItsHistory(t *testing.T) {
+// TestEmptyResourceEndsWithTheWatch: objects may have been created and deleted until the next one.
+func TestEmptyResourceEndsWithTheWatch(t *testing.T) {
 	p, client := newPopulation(t)
 	v, revision := hold(t, p, widgets, Current)
 	released, _, err := p.HoldEmpty(t.Context(), gadgets, Current)
 	if err != nil {
 		t.Fatal(err)
 	}
-	breakWatch(t, p, func() {
-		put(t, client, "/registry/configmaps/default/a", "/registry/configmaps/default/a")
-		if _, err := client.Compact(t.Context(), put(t, client, "/registry/configmaps/default/a")); err != nil {
-			t.Error(err)
-		}
-	})
+	breakWatch(t, p, func() { put(t, client, "/registry/configmaps/default/a") })
 	<-v.Ended()
 	if last := v.Revision(); last != 0 {
 		t.Errorf("%d is called a revision without objects", last)

@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -47,13 +45,11 @@ type Population struct {
 	mu         sync.Mutex
 	watching   context.Context  // of the current watch; nil before the first
 	watcher    clientv3.Watcher // of the current watch
-	cluster    uint64           // identifies the etcd cluster
-	lost       bool             // the next watch cannot continue the last one
 	revision   int64            // the counts are those of this revision
 	prefixes   map[string]struct{}
 	counts     map[string]int64 // by key prefix below the common one
 	counted    map[string]bool  // whether the count includes the objects from before the watch
-	beginnings int              // the number of watches that did not continue the last one
+	beginnings int              // the number of watches
 	first      int64            // all changes after this revision are known
 	last       map[string]int64 // by prefix: the revision of the last creation or deletion
 	empty      map[string][]*EmptyResource
@@ -76,8 +72,8 @@ func (s *Storage) newPopulation(log *slog.Logger) *Population {
 // start begins to follow the store, unless that has begun.
 func (p *Population) start() { p.started.Do(func() { p.storage.run(p.run) }) }
 
-// run follows the store until ctx ends. When the watch breaks, the next one continues
-// from the same revision, or begins anew if etcd has compacted that.
+// run follows the store until ctx ends. A watch breaks when an external etcd has no leader; then
+// the next one counts anew.
 func (p *Population) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := p.follow(ctx)
@@ -102,12 +98,9 @@ func (p *Population) follow(ctx context.Context) error {
 	}
 	watcher := p.storage.connection.NewWatcher()
 	defer func() { _ = watcher.Close() }() // its error is that of the cancelled context
-	root, last, known := p.root(), response.Header.Revision, p.resumes(response.Header)
-	if known > 0 {
-		last = known
-	}
-	events := watcher.Watch(ctx, root, clientv3.WithPrefix(), clientv3.WithRev(last+1))
-	p.begin(ctx, watcher, response.Header, known == 0)
+	root, revision := p.root(), response.Header.Revision
+	events := watcher.Watch(ctx, root, clientv3.WithPrefix(), clientv3.WithRev(revision+1))
+	p.begin(ctx, watcher, revision)
 	ticker := time.NewTicker(p.refresh)
 	defer ticker.Stop()
 	for {
@@ -117,7 +110,6 @@ func (p *Population) follow(ctx context.Context) error {
 				return errors.New("the watch was closed")
 			}
 			if err := response.Err(); err != nil {
-				p.recordFailure(err)
 				return fmt.Errorf("watch %s: %w", root, err)
 			}
 			p.apply(response)
@@ -129,38 +121,17 @@ func (p *Population) follow(ctx context.Context) error {
 	}
 }
 
-// resumes returns the revision after which the next watch continues the last one; 0 if
-// it cannot: it is the first one, or etcd has another history.
-func (p *Population) resumes(now *etcdserverpb.ResponseHeader) int64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.watching == nil || p.lost || p.cluster != now.ClusterId || p.revision > now.Revision {
-		return 0
-	}
-	return p.revision
-}
-
-// recordFailure records whether the next watch can continue the one that has failed.
-func (p *Population) recordFailure(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.lost = errors.Is(err, rpctypes.ErrCompacted)
-}
-
-// begin sets the current watch and wakes the callers that wait for a change. anew drops
-// what is known from earlier watches.
-func (p *Population) begin(ctx context.Context, watcher clientv3.Watcher, now *etcdserverpb.ResponseHeader, anew bool) {
+// begin sets the current watch, drops what is known from earlier ones, and wakes the callers that
+// wait for a change.
+func (p *Population) begin(ctx context.Context, watcher clientv3.Watcher, revision int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.watching, p.watcher = ctx, watcher
-	if anew {
-		p.beginnings++
-		p.cluster, p.lost, p.revision = now.ClusterId, false, now.Revision
-		p.counts, p.counted, p.prefixes = map[string]int64{}, map[string]bool{}, p.storage.singlePrefixes()
-		p.first, p.last = p.revision, map[string]int64{}
-		p.sizes.reset()
-		p.endAllEmpty()
-	}
+	p.beginnings++
+	p.revision, p.first, p.last = revision, revision, map[string]int64{}
+	p.counts, p.counted, p.prefixes = map[string]int64{}, map[string]bool{}, p.storage.singlePrefixes()
+	p.sizes.reset()
+	p.endAllEmpty()
 	p.notifyChanged()
 	p.notifyAdvanced()
 }
