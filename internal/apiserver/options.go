@@ -116,7 +116,7 @@ func (o *Options) setDefaults() {
 	kube.WrapWebhookClients(u.Admission.GenericAdmission, limitAnswers)
 	kube.ShareConditions(u.Admission.GenericAdmission)
 	u.Authentication.ServiceAccounts.Issuers = []string{issuer}
-	u.Authentication.Anonymous.Allow = false // see anonymous.go
+	u.Authentication.Anonymous.Allow = false // see allowAnonymousHealth
 	u.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = watchGrace
 	u.Etcd.EnableWatchCache = true
 	u.Etcd.StorageConfig.Transport.ServerList = []string{embeddedEndpoint}

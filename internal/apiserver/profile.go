@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/client-go/informers"
 	client "k8s.io/client-go/kubernetes"
 	"k8s.io/kube-openapi/pkg/common"
+	serviceaccountcontroller "k8s.io/kubernetes/pkg/controller/serviceaccount"
 	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 	"k8s.io/kubernetes/pkg/serviceaccount"
@@ -81,13 +84,19 @@ func (p profile) validate() []error {
 
 // tokenGetter returns the function for
 // [options.ServiceAccountAuthenticationOptions.OptionalTokenGetter]; nil for upstream's
-// own, which reads pods and nodes.
+// own, which reads pods and nodes. The getter reads the informers' caches, and reads objects
+// that they lack from the API server through client: a cache may be behind, and the token of a
+// new service account is valid at once.
 func (p profile) tokenGetter(
 	client client.Interface) func(informers.SharedInformerFactory) serviceaccount.ServiceAccountTokenGetter {
 	if p.all != nil {
 		return nil
 	}
-	return tokenGetterFor(client)
+	return func(factory informers.SharedInformerFactory) serviceaccount.ServiceAccountTokenGetter {
+		core := factory.Core().V1()
+		return tokenGetter{serviceaccountcontroller.NewGetterFromClient(client, core.Secrets().Lister(),
+			core.ServiceAccounts().Lister(), nil, nil)}
+	}
 }
 
 // handler refuses requests that types of the profile do not support.
@@ -170,4 +179,16 @@ func newGeneric(c *controlplane.Config, delegate genericapiserver.DelegationTarg
 		return nil, fmt.Errorf("install the native APIs: %w", err)
 	}
 	return native, nil
+}
+
+// tokenGetter gets the objects that a service account token is bound to. It is
+// upstream's getter without pods and nodes, which are not served here and whose
+// informers would never sync.
+type tokenGetter struct {
+	serviceaccount.ServiceAccountTokenGetter
+}
+
+// GetPod returns NotFound: a token bound to a pod is not valid here.
+func (g tokenGetter) GetPod(_ context.Context, _, name string) (*corev1.Pod, error) {
+	return nil, apierrors.NewNotFound(corev1.Resource("pods"), name)
 }

@@ -15,7 +15,7 @@ import (
 func TestTokenGetterReadsFromTheStore(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: "team", Name: "robot"}
 	client := fake.NewClientset(&corev1.ServiceAccount{ObjectMeta: meta}, &corev1.Secret{ObjectMeta: meta})
-	getter := tokenGetterFor(client)(informers.NewSharedInformerFactory(client, 0))
+	getter := (profile{}).tokenGetter(client)(informers.NewSharedInformerFactory(client, 0))
 	if account, err := getter.GetServiceAccount(t.Context(), "team", "robot"); err != nil || account.Name != "robot" {
 		t.Errorf("the service account: %v, %v", account, err)
 	}

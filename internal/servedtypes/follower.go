@@ -2,6 +2,7 @@ package servedtypes
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -102,4 +103,22 @@ func DropUnread(obj any) (any, error) {
 		}
 	}
 	return obj, nil
+}
+
+const (
+	// ViewRole and EditRole are the cluster roles that have the types of all CRDs.
+	ViewRole = "kube-hyper-mini:custom-resources:view"
+	EditRole = "kube-hyper-mini:custom-resources:edit"
+)
+
+// Roles are ViewRole and EditRole without rules, which a controller writes. They are part of
+// the roles view and edit, and so of admin.
+func Roles() []rbacv1.ClusterRole {
+	role := func(name, label string) rbacv1.ClusterRole {
+		return rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{label: "true"}}}
+	}
+	return []rbacv1.ClusterRole{
+		role(ViewRole, "rbac.authorization.k8s.io/aggregate-to-view"),
+		role(EditRole, "rbac.authorization.k8s.io/aggregate-to-edit"),
+	}
 }

@@ -3,6 +3,7 @@ package openapi
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -147,4 +148,154 @@ func (c *compressor) copyTo(w io.Writer) error {
 		return fmt.Errorf("read a compressed OpenAPI section: %w", err)
 	}
 	return nil
+}
+
+// part is what one version of one definition adds to a document.
+type part struct {
+	// sections hold the members of the document's sections by name, in the
+	// order of the document's layout.
+	sections []map[string]json.Marshaler
+	// protobuf encodes all sections as a message of the document's type.
+	protobuf func() ([]byte, error)
+}
+
+// memberSet has the members of a document, so that none is added twice: definitions share
+// schemas, such as ObjectMeta. It is safe for concurrent use.
+type memberSet struct{ known sync.Map }
+
+// add reports whether the document did not have the member before.
+func (m *memberSet) add(section int, name string) bool {
+	_, before := m.known.LoadOrStore(fmt.Sprint(section, " ", name), true)
+	return !before
+}
+
+// encoder builds a document of parts. add is safe for concurrent use.
+type encoder interface {
+	add(*part) error
+	// finish returns the document, compressed.
+	finish() ([]byte, error)
+}
+
+// jsonEncoder writes the sections of a JSON document. Parts come in any order,
+// so all sections but the first are collected beside it.
+type jsonEncoder struct {
+	mu       sync.Mutex
+	prefixes []string // what precedes the members of each section
+	suffix   string
+	sections []*section
+}
+
+type section struct {
+	*compressor
+	members int
+}
+
+// newJSONEncoder takes the text around the members of the sections. A prefix
+// that does not end with "{" has members already.
+func newJSONEncoder(prefixes []string, suffix string) (*jsonEncoder, error) {
+	e := &jsonEncoder{prefixes: prefixes, suffix: suffix}
+	for _, prefix := range prefixes {
+		c, err := newCompressor()
+		if err != nil {
+			return nil, err
+		}
+		s := &section{compressor: c}
+		if !strings.HasSuffix(prefix, "{") {
+			s.members = 1
+		}
+		e.sections = append(e.sections, s)
+	}
+	if _, err := io.WriteString(e.sections[0], prefixes[0]); err != nil {
+		return nil, fmt.Errorf("compress an OpenAPI document: %w", err)
+	}
+	return e, nil
+}
+
+// add implements [encoder].
+func (e *jsonEncoder) add(p *part) error {
+	for i, members := range p.sections {
+		for name, value := range members {
+			encoded, err := value.MarshalJSON()
+			if err != nil {
+				return fmt.Errorf("encode %s: %w", name, err)
+			}
+			if err := e.member(e.sections[i], name, encoded); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (e *jsonEncoder) member(s *section, name string, value []byte) error {
+	key, err := json.Marshal(name)
+	if err != nil {
+		return fmt.Errorf("encode the name %q: %w", name, err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s.members++; s.members > 1 {
+		key = append([]byte{','}, key...)
+	}
+	for _, data := range [][]byte{key, {':'}, value} {
+		if _, err := s.Write(data); err != nil {
+			return fmt.Errorf("compress an OpenAPI document: %w", err)
+		}
+	}
+	return nil
+}
+
+// finish implements [encoder].
+func (e *jsonEncoder) finish() ([]byte, error) {
+	out := e.sections[0]
+	for i, s := range e.sections[1:] {
+		if _, err := io.WriteString(out, e.prefixes[i+1]); err != nil {
+			return nil, fmt.Errorf("compress an OpenAPI document: %w", err)
+		}
+		if err := s.copyTo(out); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := io.WriteString(out, e.suffix); err != nil {
+		return nil, fmt.Errorf("compress an OpenAPI document: %w", err)
+	}
+	return out.bytes()
+}
+
+// protobufEncoder concatenates messages. Parsers merge the members of repeated
+// messages, and the last one's version and title win, so base comes last.
+type protobufEncoder struct {
+	mu   sync.Mutex
+	out  *compressor
+	base []byte
+}
+
+func newProtobufEncoder(base []byte) (*protobufEncoder, error) {
+	out, err := newCompressor()
+	if err != nil {
+		return nil, err
+	}
+	return &protobufEncoder{out: out, base: base}, nil
+}
+
+// add implements [encoder].
+func (e *protobufEncoder) add(p *part) error {
+	message, err := p.protobuf()
+	if err != nil {
+		return fmt.Errorf("encode a part of an OpenAPI document as protobuf: %w", err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, err := e.out.Write(message); err != nil {
+		return fmt.Errorf("compress an OpenAPI document: %w", err)
+	}
+	return nil
+}
+
+// finish implements [encoder].
+func (e *protobufEncoder) finish() ([]byte, error) {
+	if _, err := e.out.Write(e.base); err != nil {
+		return nil, fmt.Errorf("compress an OpenAPI document: %w", err)
+	}
+	return e.out.bytes()
 }
