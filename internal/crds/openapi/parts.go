@@ -3,6 +3,7 @@ package openapi
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -103,4 +104,87 @@ func newMembers[V json.Marshaler](members map[string]V, section int, taken *memb
 		}
 	}
 	return kept
+}
+
+// v2Sections are the members of a v2 document that parts are added to.
+var v2Sections = []string{"paths", "definitions", "parameters"}
+
+// buildV2 builds the v2 document of all types. Where base and a definition have
+// a path or a schema of the same name, base's is kept.
+func (h *Handler) buildV2(r *http.Request, known index, e *customresources.Encoding) ([]byte, error) {
+	base, _, err := h.fromBase(r, http.MethodGet, v2Path, "application/json")
+	if err != nil {
+		return nil, err
+	}
+	taken := &memberSet{}
+	prefixes, err := v2Prefixes(base, taken)
+	if err != nil {
+		return nil, fmt.Errorf("read %s of the other API types: %w", v2Path, err)
+	}
+	var out encoder
+	if e.Protobuf {
+		message, _, err := h.fromBase(r, http.MethodGet, v2Path, "application/"+e.SubType)
+		if err != nil {
+			return nil, err
+		}
+		out, err = newProtobufEncoder(message)
+		if err != nil {
+			return nil, err
+		}
+	} else if out, err = newJSONEncoder(prefixes, "}}"); err != nil {
+		return nil, err
+	}
+	return h.build(r.Context(), known.names(), out, func(d *apiextensionsv1.CustomResourceDefinition) ([]*part, error) {
+		var parts []*part
+		for _, version := range d.Spec.Versions {
+			if !version.Served {
+				continue
+			}
+			p, err := v2Part(d, version.Name, taken)
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, p)
+		}
+		return parts, nil
+	})
+}
+
+// v2Prefixes splits a v2 document at the end of each section, so that members
+// can be added there, and records the members that it has.
+func v2Prefixes(document []byte, taken *memberSet) ([]string, error) {
+	var top map[string]json.RawMessage
+	if err := json.Unmarshal(document, &top); err != nil {
+		return nil, err
+	}
+	sections := make([]string, len(v2Sections))
+	for i, name := range v2Sections {
+		sections[i] = "{"
+		if top[name] == nil {
+			continue
+		}
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(top[name], &members); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		for member := range members {
+			taken.add(i, member)
+		}
+		sections[i] = strings.TrimSuffix(strings.TrimSpace(string(top[name])), "}")
+		delete(top, name)
+	}
+	head, err := json.Marshal(top)
+	if err != nil {
+		return nil, err
+	}
+	first := strings.TrimSuffix(string(head), "}")
+	if len(top) > 0 {
+		first += ","
+	}
+	prefixes := make([]string, len(v2Sections))
+	for i, name := range v2Sections {
+		prefixes[i] = `},"` + name + `":` + sections[i]
+	}
+	prefixes[0] = first + `"paths":` + sections[0]
+	return prefixes, nil
 }
