@@ -47,19 +47,21 @@ windows:
 alerts:
 	cd e2e/monitoring && go vet ./... && go test -timeout 60m ./...
 
-# The packages of tests use what is built once.
+# The packages of tests use what is built once. `make lint` vets them.
 BUILT := KHM_BINARY=$(CURDIR)/.bin/kube-hyper-mini KHM_KUBECTL=$(CURDIR)/.bin/kubectl
+.PHONY: built
+built: .bin/kubectl
+	go build -ldflags -w -o .bin/kube-hyper-mini .
 
 # -count=1: a result from the cache would be that of another binary. -parallel: many tests
 # wait for leases and processes, and leave the processor to others.
 ## e2e: the real binary and the real kubectl, in about ten minutes
-e2e: .bin/kubectl
-	go build -ldflags -w -o .bin/kube-hyper-mini .
-	cd e2e && $(BUILT) go test -count=1 -parallel 4 -timeout 2h ./...
+e2e: built
+	cd e2e && $(BUILT) go test -count=1 -vet=off -parallel 4 -timeout 2h ./...
 
 ## e2e-fast: the end-to-end tests to run while working, at least one for each package that a user can see, in about a minute
-e2e-fast:
-	scripts/e2e-fast.sh
+e2e-fast: built
+	$(BUILT) scripts/e2e-fast.sh
 
 ## race: all unit tests with the race detector (needs a C compiler; the first build takes ten minutes)
 race:
@@ -87,7 +89,7 @@ staticcheck:
 platforms:
 	@for platform in $(PLATFORMS); do \
 		echo "build for $$platform"; \
-		GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -o /dev/null . || exit 1; \
+		GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -ldflags -w -o /dev/null . || exit 1; \
 	done
 
 ## bench: both sides side by side; RUN=name for one figure, RUNS=n for the number of runs; RUN=crds loads the CRDs of ../shared/crds

@@ -26,15 +26,15 @@ type program struct {
 	output     *bytes.Buffer
 }
 
-// binaries builds all programs, which takes go less than one after the other, and returns
+// binaries builds the programs, which takes go less than one after the other, and returns
 // their directory.
-func binaries(t *testing.T) string {
+func binaries(t *testing.T, packages string) string {
 	t.Helper()
 	dir := filepath.Join(harness.Root(t), ".bin", "examples")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	run(t, "go", "build", "-ldflags", "-s -w", "-o", dir, "./...")
+	run(t, "go", "build", "-ldflags", "-s -w", "-o", dir, packages)
 	return dir
 }
 
@@ -114,7 +114,26 @@ func (p *program) refused(want, stdin string, args ...string) {
 
 // TestPrograms: each program serves what its first line says.
 func TestPrograms(t *testing.T) {
-	binaries := binaries(t)
+	packages := "./..."
+	if testing.Short() {
+		packages = "./gotype" // the first
+	}
+	binaries := binaries(t, packages)
+	t.Run("gotype", func(t *testing.T) {
+		t.Parallel()
+		p := start(t, binaries, "gotype", "")
+		const boat = "{apiVersion: sea.example.com/v1, kind: Boat, metadata: {name: one}, spec: {length: %d}}"
+		p.refused("must be positive", fmt.Sprintf(boat, 0), "apply", "-f", "-")
+		p.kubectl([]string{"serverside-applied"}, fmt.Sprintf(boat, 7), "apply", "--server-side", "-f", "-")
+		p.kubectl([]string{"length", "<integer>", "in meters"}, "", "explain", "boats.spec")
+		p.kubectl([]string{`"afloat":true`}, "{}", "create", "--raw", "/apis/sea.example.com/v1/namespaces/default/boats/one/launch", "-f", "-")
+		p.kubectl([]string{"LENGTH", "AFLOAT", "AGE", "true"}, "", "get", "bo", "one")
+		p.refused("no", "", "auth", "can-i", "get", "boats", "--as", "jane")
+		p.kubectl([]string{"deleted"}, "", "delete", "boat", "one")
+	})
+	if testing.Short() {
+		return
+	}
 	t.Run("whole", func(t *testing.T) {
 		t.Parallel()
 		p := start(t, binaries, "whole", "")
@@ -128,18 +147,6 @@ func TestPrograms(t *testing.T) {
 		p.kubectl([]string{"created"}, fmt.Sprintf(widget, "one"), "create", "-f", "-")
 		p.kubectl(nil, "", "wait", "--for=jsonpath={.metadata.labels.seen}=yes", "widget/one", "--timeout=2m")
 		p.refused("10 letters at most", fmt.Sprintf(widget, "much-too-long"), "create", "-f", "-")
-	})
-	t.Run("gotype", func(t *testing.T) {
-		t.Parallel()
-		p := start(t, binaries, "gotype", "")
-		const boat = "{apiVersion: sea.example.com/v1, kind: Boat, metadata: {name: one}, spec: {length: %d}}"
-		p.refused("must be positive", fmt.Sprintf(boat, 0), "apply", "-f", "-")
-		p.kubectl([]string{"serverside-applied"}, fmt.Sprintf(boat, 7), "apply", "--server-side", "-f", "-")
-		p.kubectl([]string{"length", "<integer>", "in meters"}, "", "explain", "boats.spec")
-		p.kubectl([]string{`"afloat":true`}, "{}", "create", "--raw", "/apis/sea.example.com/v1/namespaces/default/boats/one/launch", "-f", "-")
-		p.kubectl([]string{"LENGTH", "AFLOAT", "AGE", "true"}, "", "get", "bo", "one")
-		p.refused("no", "", "auth", "can-i", "get", "boats", "--as", "jane")
-		p.kubectl([]string{"deleted"}, "", "delete", "boat", "one")
 	})
 	t.Run("virtual", func(t *testing.T) {
 		t.Parallel()
