@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"strconv"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -32,7 +31,7 @@ func TargetAddress(target string) (string, error) {
 	if port == "" {
 		port = "443"
 	}
-	if number, err := strconv.Atoi(port); err != nil || number < 1 || number > 65535 {
+	if !isPort(port) {
 		return "", fmt.Errorf("%q has no port from 1 to 65535", target)
 	}
 	return net.JoinHostPort(u.Hostname(), port), nil

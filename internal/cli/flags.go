@@ -38,7 +38,9 @@ func flagError(cmd *cobra.Command, err error) error {
 			cmd.CommandPath()))
 	case errors.As(err, &invalid):
 		flag := invalid.GetFlag()
-		if want := valueInWords(flag.Value.Type()); want != "" {
+		// Flag types of this package describe their values in the error.
+		want := map[string]string{"int": "a whole number", "bool": "true or false"}[flag.Value.Type()]
+		if want != "" {
 			return usageError(fmt.Errorf("--%s %q is not %s", flag.Name, invalid.GetValue(), want))
 		}
 		return usageError(fmt.Errorf("--%s: %w", flag.Name, invalid.Unwrap()))
@@ -51,18 +53,6 @@ func suggestFlag(cmd *cobra.Command, name string) string {
 	var names []string
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) { names = append(names, "--"+flag.Name) })
 	return config.Suggest("--"+name, names)
-}
-
-// valueInWords describes the values of a flag type of pflag. Flag types of this package
-// describe theirs in the error.
-func valueInWords(kind string) string {
-	switch kind {
-	case "int":
-		return "a whole number"
-	case "bool":
-		return "true or false"
-	}
-	return ""
 }
 
 // completeFlag makes shells complete the values of a flag.

@@ -78,18 +78,16 @@ func printRemoved(w io.Writer, cfg *config.ServerConfiguration, done *datadir.Re
 // readLine reads a line. It returns early when ctx ends, as at Ctrl-C: the process then
 // ends, and with it the goroutine that still reads.
 func readLine(ctx context.Context, in io.Reader) (string, error) {
-	type result struct {
-		line string
-		err  error
-	}
-	read := make(chan result, 1)
+	var line string
+	var err error
+	read := make(chan struct{})
 	go func() {
-		line, err := bufio.NewReader(in).ReadString('\n')
-		read <- result{line, err}
+		defer close(read)
+		line, err = bufio.NewReader(in).ReadString('\n')
 	}()
 	select {
-	case r := <-read:
-		return r.line, r.err
+	case <-read:
+		return line, err
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}

@@ -29,51 +29,40 @@ func newKeyring(c *configuration) (keyring, error) {
 	ring := keyring{}
 	for _, entry := range c.Resources {
 		for _, provider := range entry.Providers {
-			for _, key := range providerKeys(provider) {
-				transformer, err := newTransformer(key)
+			prefix, keys := localKeys(provider)
+			for _, key := range keys {
+				transformer, err := newTransformer(prefix, key)
 				if err != nil {
 					return nil, fmt.Errorf("%s: key %q: %w", c.file, key.Name, err)
 				}
-				ring[key.prefix()] = append(ring[key.prefix()], transformer)
+				name := prefix + key.Name + ":"
+				ring[name] = append(ring[name], transformer)
 			}
 		}
 	}
 	return ring, nil
 }
 
-// providerKey is a key with the prefix of its provider.
-type providerKey struct {
-	apiserverv1.Key
-	provider string
-}
-
-func (k providerKey) prefix() string { return k.provider + k.Name + ":" }
-
-// providerKeys lists the local keys of a provider: none for identity and KMS.
-func providerKeys(provider apiserverv1.ProviderConfiguration) []providerKey {
-	var list []providerKey
-	add := func(prefix string, keys []apiserverv1.Key) {
-		for _, key := range keys {
-			list = append(list, providerKey{key, prefix})
-		}
-	}
+// localKeys returns the local keys of a provider, none for identity and KMS, and the prefix of
+// what it encrypts.
+func localKeys(provider apiserverv1.ProviderConfiguration) (prefix string, keys []apiserverv1.Key) {
 	switch {
 	case provider.Secretbox != nil:
-		add(store.SecretboxPrefix, provider.Secretbox.Keys)
+		return store.SecretboxPrefix, provider.Secretbox.Keys
 	case provider.AESGCM != nil:
-		add(store.AESGCMPrefix, provider.AESGCM.Keys)
+		return store.AESGCMPrefix, provider.AESGCM.Keys
 	case provider.AESCBC != nil:
-		add(store.AESCBCPrefix, provider.AESCBC.Keys)
+		return store.AESCBCPrefix, provider.AESCBC.Keys
 	}
-	return list
+	return "", nil
 }
 
-func newTransformer(key providerKey) (value.Transformer, error) {
+func newTransformer(prefix string, key apiserverv1.Key) (value.Transformer, error) {
 	secret, err := base64.StdEncoding.DecodeString(key.Secret)
 	if err != nil {
 		return nil, fmt.Errorf("its secret is not base64: %w", err)
 	}
-	if key.provider == store.SecretboxPrefix {
+	if prefix == store.SecretboxPrefix {
 		if len(secret) != keyBytes {
 			return nil, fmt.Errorf("its secret has %d bytes, secretbox needs %d", len(secret), keyBytes)
 		}
@@ -83,7 +72,7 @@ func newTransformer(key providerKey) (value.Transformer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if key.provider == store.AESGCMPrefix {
+	if prefix == store.AESGCMPrefix {
 		return aestransformer.NewGCMTransformer(block)
 	}
 	return aestransformer.NewCBCTransformer(block), nil

@@ -121,10 +121,7 @@ func (r *Rotation) Run(ctx context.Context) error {
 	if err := c.withKeys(keys[:1]).write(); err != nil {
 		return fmt.Errorf("remove the old key: %w", err)
 	}
-	if err := r.reached(PhaseOldKey); err != nil {
-		return err
-	}
-	return r.reached(PhaseDone)
+	return errors.Join(r.reached(PhaseOldKey), r.reached(PhaseDone))
 }
 
 func (r *Rotation) reached(phase string) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -68,7 +69,7 @@ func newHandler(w io.Writer, opts Options) slog.Handler {
 	if opts.Format == "json" {
 		return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: upstreamNames})
 	}
-	return &textHandler{out: &lockedWriter{w: w}, level: level, color: opts.Color, untimed: opts.Untimed}
+	return &textHandler{out: log.New(w, "", 0), level: level, color: opts.Color, untimed: opts.Untimed}
 }
 
 // upstreamNames gives JSON lines the keys of upstream's JSON log format
@@ -90,7 +91,7 @@ func routeKlog(handler slog.Handler, verbosity int) error {
 		"INFO":    io.Discard,
 		"WARNING": severityWriter{handler, slog.LevelWarn},
 		"ERROR":   severityWriter{handler, slog.LevelError},
-		"FATAL":   fatalWriter{severityWriter{handler, slog.LevelError}, &lastFatal},
+		"FATAL":   fatalWriter{severityWriter{handler, slog.LevelError}},
 	}
 	if verbosity > 0 {
 		writers["INFO"] = severityWriter{handler, slog.LevelInfo}
@@ -187,15 +188,12 @@ func (s severityWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// fatalWriter also keeps the text of the last message.
-type fatalWriter struct {
-	severityWriter
-	last *atomic.Pointer[string]
-}
+// fatalWriter also keeps the text of the last message, in lastFatal.
+type fatalWriter struct{ severityWriter }
 
 // Write logs p and keeps its text.
 func (f fatalWriter) Write(p []byte) (int, error) {
 	text, _ := logs.ParseKlog(p)
-	f.last.Store(&text)
+	lastFatal.Store(&text)
 	return f.severityWriter.Write(p)
 }

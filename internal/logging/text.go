@@ -2,12 +2,11 @@ package logging
 
 import (
 	"context"
-	"io"
+	"log"
 	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 )
@@ -16,22 +15,9 @@ func newRecord(level slog.Level, message string) slog.Record {
 	return slog.NewRecord(time.Now(), level, message, 0)
 }
 
-// lockedWriter keeps lines whole when goroutines log at once.
-type lockedWriter struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (l *lockedWriter) writeLine(line string) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, err := io.WriteString(l.w, line)
-	return err
-}
-
 // textHandler writes lines in the form "15:04:05.000 INFO message  key=value".
 type textHandler struct {
-	out   *lockedWriter
+	out   *log.Logger // which keeps lines whole when goroutines log at once
 	level slog.Level
 	color bool
 	// untimed leaves the time out.
@@ -65,7 +51,7 @@ func (h *textHandler) Handle(_ context.Context, record slog.Record) error {
 	if attrs := h.text(record); attrs != "" {
 		line += " " + attrs
 	}
-	return h.out.writeLine(line + "\n")
+	return h.out.Output(0, line)
 }
 
 // attributes are those of a logger.

@@ -153,10 +153,6 @@ func (c *Client) hasStatus(mapping *meta.RESTMapping) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("ask the server for the types of %s: %w", mapping.Resource.GroupVersion(), err)
 	}
-	for _, resource := range list.APIResources {
-		if resource.Name == mapping.Resource.Resource+"/status" {
-			return true, nil
-		}
-	}
-	return false, nil
+	return slices.ContainsFunc(list.APIResources,
+		func(r metav1.APIResource) bool { return r.Name == mapping.Resource.Resource+"/status" }), nil
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -117,6 +118,10 @@ func open(l journal.Location, readers int) (journal.Store, error) {
 // tools.
 const metadataEndpoint = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
 
+// containerVariables are set where a container or a web identity gives the credentials.
+var containerVariables = []string{"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+	"AWS_CONTAINER_CREDENTIALS_FULL_URI"}
+
 // credentialsFrom reads the file, if there is one, or else the environment, the
 // user's file of the AWS tools, and the metadata of the instance or the container.
 func credentialsFrom(file string) *credentials.Credentials {
@@ -124,17 +129,9 @@ func credentialsFrom(file string) *credentials.Credentials {
 		return credentials.New(&credentials.FileAWSCredentials{Filename: file})
 	}
 	metadata := &credentials.IAM{}
-	for _, name := range []string{"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-		"AWS_CONTAINER_CREDENTIALS_FULL_URI"} {
-		if os.Getenv(name) != "" {
-			return chained(metadata)
-		}
+	if !slices.ContainsFunc(containerVariables, func(name string) bool { return os.Getenv(name) != "" }) {
+		metadata.Endpoint = os.Getenv(metadataEndpoint)
 	}
-	metadata.Endpoint = os.Getenv(metadataEndpoint)
-	return chained(metadata)
-}
-
-func chained(metadata credentials.Provider) *credentials.Credentials {
 	return credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{},
 		&credentials.FileAWSCredentials{}, metadata})
 }
