@@ -121,11 +121,6 @@ func (m *Member) Run(ctx context.Context, ready func()) error {
 		return fmt.Errorf("start etcd on %s: %w; if the data is damaged, %s", m.config.Dir, err, remedy)
 	}
 	defer m.config.Closed()
-	slowTicks, err := etcdfiles.SlowTicks(m.etcd.Server)
-	if err != nil {
-		m.config.Logger.Warn("the member ticks at the default interval: starts take longer", zap.Error(err))
-		slowTicks = func() {}
-	}
 	if err := etcdfiles.ShrinkLogBuffer(m.etcd.Server); err != nil {
 		m.config.Logger.Warn("the log of etcd keeps its buffer of 1 MB", zap.Error(err))
 	}
@@ -136,7 +131,7 @@ func (m *Member) Run(ctx context.Context, ready func()) error {
 		return errors.Join(context.Cause(ctx), m.close(context.WithoutCancel(ctx)))
 	}
 	ready()
-	return m.serve(ctx, slowTicks)
+	return m.serve(ctx)
 }
 
 // prepare checks the data before etcd changes it.
@@ -154,22 +149,27 @@ func (m *Member) prepare(ctx context.Context) (*embed.Config, error) {
 	return embedCfg, nil
 }
 
-// serve closes the member when ctx ends, or returns why it ended by itself. It calls
-// elected after the election.
-func (m *Member) serve(ctx context.Context, elected func()) error {
-	election := m.etcd.Server.ReadyNotify()
-	for {
-		select {
-		case <-election:
-			elected()
-			election = nil
-		case <-m.etcd.Server.StopNotify():
-			return m.Err()
-		case <-m.failure.Failed():
-			return m.Err()
-		case <-ctx.Done():
-			return m.close(context.WithoutCancel(ctx))
+// serve has the member elected, and closes it when ctx ends, or returns why it ended by itself.
+func (m *Member) serve(ctx context.Context) error {
+	elected := make(chan struct{})
+	go func() {
+		defer close(elected)
+		if err := etcdfiles.Elect(ctx, m.etcd.Server); err != nil && ctx.Err() == nil {
+			m.config.Logger.Warn("the member is elected by its ticks: the start takes longer", zap.Error(err))
 		}
+	}()
+	select {
+	case <-m.etcd.Server.StopNotify():
+		return m.Err()
+	case <-m.failure.Failed(): // an election may wait for ever
+		return m.Err()
+	case <-ctx.Done():
+	}
+	select {
+	case <-elected:
+		return m.close(context.WithoutCancel(ctx))
+	case <-m.failure.Failed():
+		return m.Err()
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 // Why: the buffer is for records that fit. Larger ones are encoded elsewhere. Its size is no
 //   setting.
 // Gain: 1 MB of live heap of a further server in a process, of 9 MB (bench, library; trial).
-// Breaks: that memory comes back. TestSlowTicks fails.
+// Breaks: that memory comes back. TestElect fails.
 
 // logBuffer is the size of the buffer, in bytes: most records have less.
 const logBuffer = 16 << 10

@@ -4,39 +4,45 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 )
 
-// TestSlowTicks: the member of this version of etcd has the ticker, before and after its
-// election, and the buffer of the log.
-func TestSlowTicks(t *testing.T) {
+// TestElect: a member of this version of etcd is elected at once, a new one and one with a log of
+// which etcd drops entries while it is applied. It has the buffer of the log.
+func TestElect(t *testing.T) {
 	t.Parallel()
 	config := embed.NewConfig()
 	config.Dir = t.TempDir()
 	config.UnsafeNoFsync = true
+	config.SnapshotCatchUpEntries = 1
 	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	BecomeSingleMember(config)
-	started, err := embed.StartEtcd(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer started.Close()
-	if err := ShrinkLogBuffer(started.Server); err != nil {
-		t.Error(err)
-	}
-	slow, err := SlowTicks(started.Server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	slow() // an election at the rare ticks takes longer, and comes nevertheless
-	select {
-	case <-started.Server.ReadyNotify():
-	case <-time.After(time.Minute):
-		t.Fatal("the member is not elected")
-	}
-	slow()
-	if leader := started.Server.Leader(); leader != started.Server.MemberID() {
-		t.Errorf("the leader is %s", leader)
+	for range 3 {
+		started, err := embed.StartEtcd(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ShrinkLogBuffer(started.Server); err != nil {
+			t.Error(err)
+		}
+		if err := Elect(t.Context(), started.Server); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-started.Server.ReadyNotify():
+		case <-time.After(time.Minute):
+			t.Fatal("the member is not elected")
+		}
+		if leader := started.Server.Leader(); leader != started.Server.MemberID() {
+			t.Errorf("the leader is %s", leader)
+		}
+		for range 200 {
+			if _, err := started.Server.Put(t.Context(), &etcdserverpb.PutRequest{Key: []byte("key")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		started.Close()
 	}
 }
