@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/rest"
 
@@ -128,4 +130,17 @@ func (e establishing) PrepareForCreate(ctx context.Context, obj runtime.Object) 
 		return
 	}
 	customresources.Establish(crd)
+}
+
+// guard refuses a status update that accepts names which another write accepts at the same time.
+// Upstream's naming controller, whose informer does not have that CRD yet, tries again.
+func (r *reservation) guard(ctx context.Context, updated, old runtime.Object) (runtime.Object, error) {
+	crd, ok := updated.(*apiextensions.CustomResourceDefinition)
+	before, isCRD := old.(*apiextensions.CustomResourceDefinition)
+	if !ok || !isCRD || equality.Semantic.DeepEqual(crd.Status.AcceptedNames, before.Status.AcceptedNames) ||
+		r.take(ctx, before.Name, before.Spec.Group, crd.Status.AcceptedNames) {
+		return updated, nil
+	}
+	return nil, apierrors.NewServiceUnavailable("another CustomResourceDefinition of the group has, or may have, one of " +
+		"the names in status.acceptedNames; try again, or use other names")
 }

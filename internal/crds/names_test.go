@@ -7,6 +7,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 func stored(context.Context, string) (bool, error) { return true, nil }
@@ -104,5 +105,38 @@ func TestNamesAreNotTakenUntilAllAreKnown(t *testing.T) {
 			t.Errorf("all known %t: established %t, status %+v", known, got, crd.Status)
 		}
 		release()
+	}
+}
+
+// TestStatusUpdatesDoNotTakeNames: the naming controller accepts no names that a CRD has, or that
+// one which is being created will have.
+func TestStatusUpdatesDoNotTakeNames(t *testing.T) {
+	c := newCatalog()
+	c.wrote(light("widgets", "example.com", "1", 5))
+	n := newNames(c, stored, filled)
+	ctx, created := n.begin(t.Context())
+	establishing{customresourcedefinition.NewStrategy(apiextensionsapiserver.Scheme)}.PrepareForCreate(ctx, named("nuts.example.com", apiextensions.CustomResourceDefinitionNames{Plural: "nuts", Kind: "Nut"}))
+	old := named("gears.example.com", apiextensions.CustomResourceDefinitionNames{})
+	for _, test := range []struct {
+		name    string
+		names   apiextensions.CustomResourceDefinitionNames
+		refused bool
+	}{
+		{"nothing", apiextensions.CustomResourceDefinitionNames{}, false},
+		{"free", apiextensions.CustomResourceDefinitionNames{Kind: "Gear"}, false},
+		{"in use", apiextensions.CustomResourceDefinitionNames{Kind: "Widget"}, true},
+		{"a short name in use", apiextensions.CustomResourceDefinitionNames{Kind: "Gear", ShortNames: []string{"wd"}}, true},
+		{"of a creation in progress", apiextensions.CustomResourceDefinitionNames{Kind: "Nut"}, true},
+	} {
+		updated := old.DeepCopy()
+		updated.Status.AcceptedNames = test.names
+		r := &reservation{names: n}
+		if _, err := r.guard(t.Context(), updated, old); apierrors.IsServiceUnavailable(err) != test.refused || err != nil && !test.refused {
+			t.Errorf("%s: %v", test.name, err)
+		}
+		r.release()
+	}
+	if created(); len(n.reserved) != 0 {
+		t.Error("names are still reserved")
 	}
 }

@@ -125,6 +125,9 @@ type statusRegistry struct {
 func (s *statusRegistry) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
 	createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc,
 	forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	reserved := &reservation{names: s.registry.names}
+	defer reserved.release()
+	info = rest.WrapUpdatedObjectInfo(info, reserved.guard)
 	updated, created, err := s.StatusREST.Update(ctx, name, info, createValidation, updateValidation, forceAllowCreate,
 		options)
 	if err != nil || dryrun.IsDryRun(options.DryRun) {
