@@ -30,15 +30,15 @@ func SaveBackup(ctx context.Context, cfg *config.ServerConfiguration, log *slog.
 	if err := datadir.RequireUsed(cfg.DataDir); err != nil {
 		return fmt.Errorf("nothing to save: %w", err) // before a file is written
 	}
-	if len(cfg.Etcd.External.Endpoints) > 0 {
-		return errors.New("nothing to save: the objects are in an external etcd: start the server first, or save them with " +
-			"etcd's own tools (etcdctl snapshot save)")
-	}
 	dir, err := datadir.Open(cfg.DataDir, datadir.CurrentStamp(), cfg.NamedPaths()...)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
+	if len(cfg.Etcd.External.Endpoints) > 0 {
+		return errors.New("nothing to save: the objects are in an external etcd: start the server first, or save them with " +
+			"etcd's own tools (etcdctl snapshot save)")
+	}
 	if !etcd.Exists(dir.Join("etcd")) {
 		return fmt.Errorf("nothing to save: %s has no data of etcd; if the objects are in an external etcd, "+
 			"set etcd.external in the configuration", dir.Path())
