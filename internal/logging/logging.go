@@ -8,8 +8,10 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.opentelemetry.io/otel"
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc/grpclog"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/logs"
@@ -49,13 +51,13 @@ func Setup(w io.Writer, opts Options) (*slog.Logger, error) {
 }
 
 // telemetryErrors logs the errors of OpenTelemetry, which reports each failed export to a collector,
-// every 5 s: each text once as a warning, again at level debug.
+// every 5 s: one an hour as a warning, the others at level debug.
 func telemetryErrors(log *slog.Logger) otel.ErrorHandlerFunc {
-	warned := &Changes{}
+	warnings := rate.Sometimes{Interval: time.Hour}
 	return func(err error) {
 		level := slog.LevelDebug
-		if warned.Changed(fmt.Sprint(err), "") && !stopping.Load() {
-			level = slog.LevelWarn
+		if !stopping.Load() {
+			warnings.Do(func() { level = slog.LevelWarn })
 		}
 		log.Log(context.Background(), level, "traces are not delivered", "error", err)
 	}

@@ -40,15 +40,16 @@ func (s *Store) Renew(ctx context.Context, done func(changes []Change, err error
 	}
 }
 
-// wait is the time until the next check: when an overlap ends, or after checkInterval.
+// wait is the time until the next check: when an overlap ends, or after checkInterval. The end of an
+// overlap that is past has failed.
 func (s *Store) wait() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	wait := checkInterval
 	if journal, err := s.readJournal(); err == nil { // Ensure reports an error
 		for _, r := range journal.Rotations {
-			if r.Phase == signing {
-				wait = min(wait, r.Until.Sub(s.now()))
+			if until := r.Until.Sub(s.now()); r.Phase == signing && until > 0 {
+				wait = min(wait, until)
 			}
 		}
 	}
