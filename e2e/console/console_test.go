@@ -24,14 +24,7 @@ var (
 	filling sync.Once
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if err := shared.Close(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = max(code, 1)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
 
 // read returns the shared server, filled.
 func read(t *testing.T) *harness.Server {

@@ -41,9 +41,18 @@ func (s *Shared) Server(t testing.TB) *Server {
 	return s.server.For(t)
 }
 
-// Close stops the server and removes its data. Call it from TestMain after
-// the tests; its error fails the run.
-func (s *Shared) Close() error {
+// Run runs the tests of a package, stops the server and removes its data. It returns the exit
+// code for TestMain, which is not 0 if that fails.
+func (s *Shared) Run(m *testing.M) int {
+	code := m.Run()
+	if err := s.close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	return code
+}
+
+func (s *Shared) close() error {
 	if s.root == "" {
 		return nil
 	}
