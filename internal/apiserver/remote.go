@@ -9,6 +9,8 @@ import (
 	"os"
 	"slices"
 
+	"github.com/blang/semver/v4"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/labels"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -33,8 +35,9 @@ type remote struct {
 	resolver     *endpoints.Resolver
 	services     apiregistrationlisters.APIServiceLister // set with the aggregator
 	// metrics are those of the remote availability controller. Upstream's registry has
-	// metrics of the same names, of the local controller; gather merges both.
-	metrics metrics.KubeRegistry
+	// metrics of the same names, of the local controller; gather merges both. It is not a
+	// [metrics.KubeRegistry]: the process keeps those after their server has stopped.
+	metrics *prometheus.Registry
 }
 
 // configureRemote configures resolvers and dialers of remote servers. The dialer of the
@@ -43,7 +46,7 @@ type remote struct {
 func (b *builder) configureRemote() error {
 	resolver := b.config.Endpoints
 	b.remote = remote{webhooks: resolver.Webhooks(), aggregator: resolver.Aggregator(), direct: endpoints.Direct(),
-		resolver: resolver, metrics: metrics.NewKubeRegistry()}
+		resolver: resolver, metrics: prometheus.NewRegistry()}
 	if selector := b.generic.EgressSelector; selector != nil {
 		dialers := map[egressselector.EgressType]utilnet.DialFunc{}
 		for _, kind := range []egressselector.EgressType{egressselector.ControlPlane,
@@ -95,7 +98,16 @@ func (b *builder) followRemote(aggregator *aggregatorapiserver.APIAggregator) (*
 	if err != nil {
 		return nil, err
 	}
-	if err := availability.Metrics().Register(b.remote.metrics.Register, b.remote.metrics.CustomRegister); err != nil {
+	var version semver.Version // that hides metrics; none of these is deprecated
+	register := func(m metrics.Registerable) error {
+		m.Create(&version)
+		return b.remote.metrics.Register(m)
+	}
+	registerStable := func(m metrics.StableCollector) error {
+		m.Create(&version, m)
+		return b.remote.metrics.Register(m)
+	}
+	if err := availability.Metrics().Register(register, registerStable); err != nil {
 		return nil, fmt.Errorf("register the metrics of remote availability: %w", err)
 	}
 	copies, err := aggregation.NewDocuments(caller, services, b.config.Log)
