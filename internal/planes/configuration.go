@@ -2,6 +2,7 @@ package planes
 
 import (
 	"cmp"
+	"maps"
 	"path/filepath"
 	"strings"
 
@@ -9,6 +10,22 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
+
+// hostConfiguration returns the configuration of the host without a watch cache of ControlPlanes:
+// what is allocated for it at each sleep lies among what other control planes use, and keeps
+// that memory from the system. 150 control planes leave 139 MB instead of 168 (trial).
+func hostConfiguration(host *config.ServerConfiguration) *config.ServerConfiguration {
+	const flag = "watch-cache-sizes"
+	changed, flags := *host, maps.Clone(host.APIServer.Flags)
+	if flags == nil {
+		flags = map[string]config.Scalar{}
+	}
+	if own := Resource.GroupResource().String() + "#"; !strings.Contains(string(flags[flag]), own) {
+		flags[flag] = config.Scalar(strings.TrimPrefix(string(flags[flag])+","+own+"0", ","))
+	}
+	changed.APIServer.Flags = flags
+	return &changed
+}
 
 // configuration returns that of a control plane of the host, with the directory of its journal.
 func configuration(host *config.ServerConfiguration, name, journal string, spec Spec) *config.ServerConfiguration {

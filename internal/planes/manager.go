@@ -67,8 +67,10 @@ func New(config Config) *Manager {
 	return m
 }
 
-// Extend adds to the options of the host what serves and runs the control planes.
+// Extend adds to the options of the host, which have its configuration, what serves and runs the
+// control planes.
 func (m *Manager) Extend(o *controlplane.Options) {
+	o.Config = hostConfiguration(o.Config)
 	o.Resources = append(o.Resources, kind(m.config.Host))
 	o.Admission = append(o.Admission, controlplane.Admission{Name: "planes",
 		Operations: []admission.Operation{admission.Create}, Mutate: addFinalizer})

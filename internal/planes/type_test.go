@@ -33,6 +33,28 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
+// TestHostConfiguration: a size of the watch cache that the host's configuration has is kept, and
+// the configuration is not changed.
+func TestHostConfiguration(t *testing.T) {
+	const ours = "controlplanes.planes.kube-hyper-mini.io#"
+	for given, want := range map[string]string{
+		"":                  ours + "0",
+		"configmaps#5":      "configmaps#5," + ours + "0",
+		"a#1," + ours + "9": "a#1," + ours + "9",
+	} {
+		host := config.Default()
+		if given != "" {
+			host.APIServer.Flags = map[string]config.Scalar{"watch-cache-sizes": config.Scalar(given)}
+		}
+		if got := string(hostConfiguration(host).APIServer.Flags["watch-cache-sizes"]); got != want {
+			t.Errorf("%q: %q, want %q", given, got, want)
+		}
+		if got := string(host.APIServer.Flags["watch-cache-sizes"]); got != given {
+			t.Errorf("the configuration of the caller has %q instead of %q", got, given)
+		}
+	}
+}
+
 // TestValidate: what a host cannot do is refused, and no path leads out of its directories.
 func TestValidate(t *testing.T) {
 	host := config.Default()
