@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -56,14 +55,33 @@ func KubernetesVersion(t testing.TB) string {
 	return strings.TrimSpace(string(out))
 }
 
+// root is looked for before a test changes the working directory. Empty: it was not found.
+var root = findRoot()
+
+// findRoot returns the directory above the working directory that has this package. The path of
+// the source that the compiler records is none with -trimpath.
+func findRoot() string {
+	dir, err := os.Getwd()
+	for err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "e2e", "harness", "build.go")); err == nil {
+			return dir
+		}
+		above := filepath.Dir(dir)
+		if above == dir {
+			break
+		}
+		dir = above
+	}
+	return ""
+}
+
 // Root is the directory of the repository.
 func Root(t testing.TB) string {
 	t.Helper()
-	_, file, _, ok := runtime.Caller(0)
-	if !ok {
-		t.Fatal("the harness does not know where its source is")
+	if root == "" {
+		t.Fatal("the tests run outside of the repository")
 	}
-	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+	return root
 }
 
 // Build builds a package, once in each test process, from the module in dir,
