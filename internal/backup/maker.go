@@ -196,8 +196,9 @@ func (a *Maker) save(ctx context.Context, stamp datadir.Stamp, reason string, ke
 // etcd must not run: a newer one may convert the data.
 func (a *Maker) BeforeUpgrade(ctx context.Context) error {
 	previous := a.config.Dir.Previous
-	if previous == nil || sameRelease(*previous, a.config.Stamp) || !a.config.Backup.BeforeUpgrade {
-		return nil
+	if previous == nil || previous.FirstStart != "" || sameRelease(*previous, a.config.Stamp) ||
+		!a.config.Backup.BeforeUpgrade {
+		return nil // before the end of the first start nothing was served: a copy has what its origin has
 	}
 	// Attempts that fail before they take the directory over each make a backup. The first
 	// one is of data that no newer etcd has opened.

@@ -87,6 +87,22 @@ func TestFirstBackupBeforeAnUpgradeIsKept(t *testing.T) {
 	})
 }
 
+// TestNoBackupOfAFirstStart: a first start that did not end, or that is of a copied directory, is no
+// upgrade, also if another release began it.
+func TestNoBackupOfAFirstStart(t *testing.T) {
+	data := database(t, writes)
+	for _, first := range []string{"unfinished", datadir.Copied} {
+		a := maker(t, data)
+		a.config.Dir.Previous.FirstStart = first
+		if err := a.BeforeUpgrade(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if names := namesIn(t, a.config.Backup.Dir); len(names) > 0 {
+			t.Errorf("%s: the directory has %v", first, names)
+		}
+	}
+}
+
 // TestScheduleAfterTheClockWasAhead: backups that are dated in the future delay no backup,
 // and the new one stays in place of them.
 func TestScheduleAfterTheClockWasAhead(t *testing.T) {
