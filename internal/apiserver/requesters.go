@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 
 	"gopkg.in/go-jose/go-jose.v2/jwt"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -85,8 +86,9 @@ func tokenMaker(account user.Info) (name string, known bool) {
 }
 
 // controllerAccounts returns the user names of the service accounts that the bootstrap
-// policy binds to roles in kube-system or in all namespaces: those of the controllers.
-func controllerAccounts() sets.Set[string] {
+// policy binds to roles in kube-system or in all namespaces: those of the controllers. They
+// are not changed.
+var controllerAccounts = sync.OnceValue(func() sets.Set[string] {
 	accounts := sets.New[string]()
 	add := func(subjects []rbacv1.Subject) {
 		for _, subject := range subjects {
@@ -102,4 +104,4 @@ func controllerAccounts() sets.Set[string] {
 		add(binding.Subjects)
 	}
 	return accounts
-}
+})
