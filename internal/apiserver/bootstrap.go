@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,7 +27,6 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/servedtypes"
@@ -141,15 +141,22 @@ func (s *Server) installNamespaces(ctx context.Context, client kubernetes.Interf
 	return nil
 }
 
+// bootstrapPolicy is that of Kubernetes, with the roles for what this program adds.
+func bootstrapPolicy() kube.Policy {
+	policy := kube.BootstrapPolicy()
+	policy.ClusterRoles = append(policy.ClusterRoles, append(servedtypes.Roles(), endpoints.ViewRole())...)
+	role, binding := controllersRole()
+	policy.Roles[role.Namespace] = append(slices.Clip(policy.Roles[role.Namespace]), role)
+	policy.RoleBindings[role.Namespace] = append(slices.Clip(policy.RoleBindings[role.Namespace]), binding)
+	return policy
+}
+
 // installPolicy writes the bootstrap RBAC policy.
 func (s *Server) installPolicy(ctx context.Context, client kubernetes.Interface) error {
 	if !s.Serves(rbacv1.SchemeGroupVersion.WithResource("clusterroles")) {
 		return nil // the configuration disables RBAC
 	}
-	role, binding := controllersRole()
-	further := kube.FurtherPolicy{ClusterRoles: append(servedtypes.Roles(), endpoints.ViewRole()),
-		Role: role, RoleBinding: binding}
-	if err := kube.EnsureRBAC(ctx, client, s.log, further); err != nil {
+	if err := kube.EnsureRBAC(ctx, client, s.log, bootstrapPolicy()); err != nil {
 		return fmt.Errorf("write the bootstrap RBAC policy: %w", err)
 	}
 	return s.AwaitPolicy(ctx)
@@ -211,7 +218,7 @@ func (s *Server) poll(ctx context.Context, check func(context.Context) error) er
 		}
 		if ctx.Err() == nil {
 			reason := err
-			if damage := s.damage(); damage != nil {
+			if damage := s.storage.Damage(); damage != nil {
 				reason = damage
 			}
 			s.progress.failed(s.log, reason)
@@ -296,8 +303,9 @@ func (s *Server) AwaitPolicy(ctx context.Context) error {
 	}
 	rbac := s.informers.Rbac().V1()
 	roles, bindings := rbac.ClusterRoles().Lister(), rbac.ClusterRoleBindings().Lister()
+	policy := kube.BootstrapPolicy()
 	seen := func(context.Context) (bool, error) {
-		for _, binding := range append(bootstrappolicy.ClusterRoleBindings(), bootstrappolicy.ControllerRoleBindings()...) {
+		for _, binding := range policy.ClusterRoleBindings {
 			if _, err := bindings.Get(binding.Name); err != nil {
 				return false, nil
 			}

@@ -47,8 +47,7 @@ func TestBootstrapEndsWithTheStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	role, binding := controllersRole()
-	if err := kube.EnsureRBAC(t.Context(), client, nil, kube.FurtherPolicy{Role: role, RoleBinding: binding}); !errors.Is(err, errStopping) {
+	if err := kube.EnsureRBAC(t.Context(), client, nil, bootstrapPolicy()); !errors.Is(err, errStopping) {
 		t.Errorf("it says %v", err)
 	}
 	if sent != 2 {

@@ -104,7 +104,7 @@ func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 		Server: &Server{
 			listener: cfg.Listener, profile: o.profile, loopback: kube.NewLoopback(), writes: newNamespaceWrites(),
 			drain: newDrain(), bootstrap: newBootstrapToken(), stopGrace: o.settings.Serving.StopGrace.Duration,
-			namespaces: completed.SystemNamespaces, damage: cfg.Storage.Damage, log: cfg.Log,
+			namespaces: completed.SystemNamespaces, storage: cfg.Storage, log: cfg.Log,
 		},
 	}
 	native, err := b.nativeConfig(ctx)
@@ -257,6 +257,7 @@ func (b *builder) chain(c *configs) error {
 	b.caches.started = b.informers.settle
 	b.caches.factories = []informerFactory{b.informers, extensions, aggregator.APIRegistrationInformers}
 	b.run, b.server, b.crds = run, aggregator.GenericAPIServer, extensions
+	b.stores = b.generic.RESTOptionsGetter
 	b.resources, b.encryption = b.generic.MergedResourceConfig, b.generic.ResourceTransformers
 	b.Follower = servedtypes.Follower{
 		CRDs:        extensions,

@@ -53,7 +53,7 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 	b.extendAuthorization(c)
 	c.EffectiveVersion = builtVersion{c.EffectiveVersion}
 	c.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName) // kube.EnsureRBAC does the same work
-	if !b.options.Features.EnablePriorityAndFairness {
+	if b.flowControl = b.options.Features.EnablePriorityAndFairness; !b.flowControl {
 		c.DisabledPostStartHooks.Insert(flowcontrolrest.PostStartHookName)
 	}
 	if !b.needsIdentityLease(c) {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/apiserver/pkg/storage/value"
@@ -18,6 +19,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/crds"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/servedtypes"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
@@ -35,14 +37,15 @@ type Server struct {
 	loopback             *kube.Loopback
 	informers            *readyInformers
 	resources            *serverstorage.ResourceConfig
-	namespaces           []string     // that each server has
-	damage               func() error // see [storage.Storage.Damage]
+	namespaces           []string // that each server has
 	caches               *caches
 	crds                 *crds.Server
+	storage              *storage.Storage
+	stores               generic.RESTOptionsGetter // of built-in types
 	writes               *namespaceWrites
 	profile              profile
 	remote               remote
-	rbac                 bool
+	rbac, flowControl    bool
 	drain                *drain
 	bootstrap            bootstrapToken
 	stopGrace            time.Duration
@@ -66,7 +69,7 @@ func (s *Server) FillCaches(ctx context.Context) { s.caches.fill(ctx) }
 func (s *Server) Run(ctx context.Context, ready func()) error {
 	serving, ctx := errgroup.WithContext(ctx)
 	failed := make(chan error, 1)
-	err := kube.GuardHooks(s.server, s.bootstrapConfig(), func(err error) {
+	err := kube.GuardHooks(s.server, func(err error) {
 		select {
 		case failed <- err:
 		default: // another one has failed

@@ -52,6 +52,9 @@ func (a *apiServers) run(ctx context.Context, ready func()) error {
 	if err == nil {
 		err = a.beforeWrites(ctx)
 	}
+	if err == nil {
+		err = server.CreateFirstObjects(ctx)
+	}
 	if err != nil {
 		cancel()
 		server.Discard()

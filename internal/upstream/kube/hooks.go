@@ -5,9 +5,7 @@ import (
 	"reflect"
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/client-go/rest"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
-	flowcontrolrest "k8s.io/kubernetes/pkg/registry/flowcontrol/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream"
 )
@@ -23,17 +21,13 @@ import (
 //   k8s.io/apiserver/pkg/server.GenericAPIServer.AddPostStartHook
 //   k8s.io/apiserver/pkg/server.postStartHookEntry
 //   k8s.io/apiserver/pkg/server.runPostStartHook
-//   k8s.io/apiserver/pkg/admission.Handler.WaitForReady
 // Why: a hook that fails ends the process (klog.Fatal), which may hold other servers. That of
-//   flow control fails when its server stops before it has written its objects. Its writes are
-//   subject to admission: the first finds the plugins of policies without their caches, and waits
-//   0.1 s. The RBAC hook waits a second before its first attempt. The hook for discovery waits
-//   up to 5 s for remote servers that do not answer. The objects of flow control are written also
-//   where it is off. The identity lease is for other servers, and its controller holds up the
-//   stop while the lease cannot be written.
+//   flow control fails when its server stops before it has written its objects, and writes
+//   them also where it is off. The RBAC hook waits a second before its first attempt. The hook
+//   for discovery waits up to 5 s for remote servers that do not answer. The identity lease is
+//   for other servers, and its controller holds up the stop while the lease cannot be written.
 // Gain: without the wait of the RBAC hook a start takes a second less (bench, start;
-//   trial), and without that of flow control a new server is ready after 0.21 s instead of
-//   0.27 s (trial); the warm start with a silent aggregated server takes half a second, and 23 s
+//   trial); the warm start with a silent aggregated server takes half a second, and 23 s
 //   with kube-apiserver (bench, silent-remote). Without the queue of the discovery hook, a
 //   server that has stopped leaves no goroutines (bench, library). A server that fails does
 //   not take the others in its process with it (TestFullDiskOfPlanes).
@@ -55,9 +49,8 @@ const (
 )
 
 // GuardHooks hands failures of the server's post-start hooks to fail. After the server has begun
-// to stop, a failure is none. The objects of flow control are written by the client that bootstrap
-// configures.
-func GuardHooks(server *genericapiserver.GenericAPIServer, bootstrap *rest.Config, fail func(error)) error {
+// to stop, a failure is none.
+func GuardHooks(server *genericapiserver.GenericAPIServer, fail func(error)) error {
 	hooks := reflect.ValueOf(server.PostStartHooks())
 	for _, name := range hooks.MapKeys() {
 		entry := reflect.New(hooks.Type().Elem())
@@ -68,9 +61,6 @@ func GuardHooks(server *genericapiserver.GenericAPIServer, bootstrap *rest.Confi
 		}
 		run := *hook
 		*hook = func(hook genericapiserver.PostStartHookContext) error {
-			if name.String() == flowcontrolrest.PostStartHookName {
-				hook.LoopbackClientConfig = bootstrap
-			}
 			if err := run(hook); err != nil && hook.Err() == nil {
 				fail(fmt.Errorf("the post-start hook %s failed: %w", name, err))
 				<-hook.Done() // it must not count as done

@@ -15,7 +15,6 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/util/compatibility"
 	"k8s.io/client-go/rest"
-	flowcontrolrest "k8s.io/kubernetes/pkg/registry/flowcontrol/rest"
 )
 
 // TestHooksExist: Kubernetes ignores the name of a hook that it does not
@@ -51,8 +50,8 @@ func TestHooksExist(t *testing.T) {
 	}
 }
 
-// TestGuardHooks: a hook that fails does not end the process, one that fails because its server
-// stops is no failure, and that of flow control has the client of the bootstrap.
+// TestGuardHooks: a hook that fails does not end the process, and one that fails because its
+// server stops is no failure.
 func TestGuardHooks(t *testing.T) {
 	c := genericapiserver.NewConfig(serializer.NewCodecFactory(runtime.NewScheme()))
 	c.LoopbackClientConfig, c.ExternalAddress, c.EffectiveVersion = &rest.Config{}, "localhost:1", compatibility.DefaultBuildEffectiveVersion()
@@ -60,17 +59,13 @@ func TestGuardHooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stopped, written, bootstrap := make(chan struct{}), make(chan *rest.Config, 1), &rest.Config{}
+	stopped := make(chan struct{})
 	hooks := map[string]genericapiserver.PostStartHookFunc{
 		"fails": func(genericapiserver.PostStartHookContext) error { return errors.New("for good") },
 		"stops": func(hook genericapiserver.PostStartHookContext) error {
 			defer close(stopped)
 			<-hook.Done()
 			return hook.Err()
-		},
-		flowcontrolrest.PostStartHookName: func(hook genericapiserver.PostStartHookContext) error {
-			written <- hook.LoopbackClientConfig
-			return nil
 		},
 	}
 	for name, hook := range hooks {
@@ -79,7 +74,7 @@ func TestGuardHooks(t *testing.T) {
 		}
 	}
 	failed := make(chan error, len(hooks))
-	if err := GuardHooks(server, bootstrap, func(err error) { failed <- err }); err != nil {
+	if err := GuardHooks(server, func(err error) { failed <- err }); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -87,9 +82,6 @@ func TestGuardHooks(t *testing.T) {
 	server.RunPostStartHooks(ctx)
 	if err := <-failed; !strings.Contains(err.Error(), "the post-start hook fails failed: for good") {
 		t.Error(err)
-	}
-	if client := <-written; client != bootstrap {
-		t.Errorf("flow control writes with %v", client)
 	}
 	cancel()
 	<-stopped

@@ -48,7 +48,7 @@ func Cached(raw Raw, start CacheStart, combine func(below storage.Interface, des
 		newFunc, newListFunc func() runtime.Object, getAttrs storage.AttrFunc,
 		triggers storage.IndexerFuncs, indexers *cache.Indexers,
 	) (storage.Interface, factory.DestroyFunc, error) {
-		history, sized := &sizedHistory{Transformer: transformerOf(config)}, *config
+		history, sized := &sizedHistory{Transformer: TransformerOf(config)}, *config
 		sized.Transformer = history
 		below, destroy, err := raw(&sized, newFunc, newListFunc, resourcePrefix)
 		if err != nil {

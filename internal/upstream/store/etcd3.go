@@ -31,8 +31,8 @@ import (
 // Breaks: stores lack something that kube-apiserver adds to its own, such as the
 //   encryption check or the handling of corrupt objects. TestHasObjectsOfAStore fails.
 
-// transformerOf returns the encryption of a resource.
-func transformerOf(config *storagebackend.ConfigForResource) value.Transformer {
+// TransformerOf returns the encryption of a resource.
+func TransformerOf(config *storagebackend.ConfigForResource) value.Transformer {
 	if config.Transformer == nil {
 		return identity.NewEncryptCheckTransformer()
 	}
@@ -49,7 +49,7 @@ func New(client *clientv3.Client, compactor etcd3.Compactor, config *storageback
 	wrapped := &kubernetes.Client{Client: client}
 	wrapped.Kubernetes = wrapped
 
-	transformer := transformerOf(config)
+	transformer := TransformerOf(config)
 	versioner := storage.APIObjectVersioner{}
 	decoder := etcd3.Decoder(&namingDecoder{etcd3.NewDefaultDecoder(config.Codec, versioner), client.KV,
 		NamespaceKeys(config.Prefix, resourcePrefix, ""), report})
