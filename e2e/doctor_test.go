@@ -104,13 +104,6 @@ var damages = []struct {
 }{
 	{"key that others can read", "modes", "server-ca.key", chmod("pki/server-ca.key", 0o644), nil},
 	{"directory that others can use", "modes", "pki", chmod("pki", 0o777), nil},
-	{"kubeconfig that cannot be read", "kubeconfig", "admin.kubeconfig", func(t *testing.T, dir string) {
-		put(t, filepath.Join(dir, "admin.kubeconfig"), "{")
-	}, nil},
-	{"kubeconfig that has expired", "kubeconfig", "expired at", func(t *testing.T, dir string) {
-		pair := readAuthority(t, dir, "client-ca")
-		replaceAdmin(t, dir, pair.sign(t, "admin", -2*time.Hour, -time.Hour))
-	}, startsAgain},
 	{"authority that has expired", "certificates", "server-ca.crt", func(t *testing.T, dir string) {
 		readAuthority(t, dir, "server-ca").renew(t, filepath.Join(dir, "pki", "server-ca.crt"), -time.Hour)
 	}, nil},
@@ -120,7 +113,7 @@ var damages = []struct {
 	{"certificate that has expired", "certificates", "apiserver.crt", func(t *testing.T, dir string) {
 		readAuthority(t, dir, "server-ca").signInto(t, dir, "apiserver", -2*time.Hour, -time.Hour)
 	}, startsAgain},
-	{"certificate of the future", "clock", "apiserver.crt", func(t *testing.T, dir string) {
+	{"certificate of the future", "certificates", "apiserver.crt", func(t *testing.T, dir string) {
 		readAuthority(t, dir, "server-ca").signInto(t, dir, "apiserver", time.Hour, 1000*time.Hour)
 	}, startsAgain},
 	{"authority that is missing", "certificates", "client-ca.crt", func(t *testing.T, dir string) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -68,17 +67,8 @@ func printDefaults(cmd *cobra.Command, effective bool, output format) error {
 	return err
 }
 
-// validated is the result of the check of a file.
-type validated struct {
-	File   string   `json:"file"`
-	Valid  bool     `json:"valid"`
-	Errors []string `json:"errors,omitempty"`
-	Note   string   `json:"note,omitempty"`
-}
-
 func newConfigValidate() *cobra.Command {
-	var output format
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "validate FILE...",
 		Short: "Check configuration files as the server would, without starting anything",
 		Long: `Check configuration files as the server would, without starting anything; "-" is
@@ -100,38 +90,20 @@ Exit codes: 0 all are valid, 2 one is not.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var invalid []error
-			var results []validated
 			for _, file := range args {
-				result := validated{File: inputName(file), Valid: true}
 				note, err := validateFile(cmd, file)
-				if result.Note = note; err != nil {
+				switch {
+				case err != nil:
 					invalid = append(invalid, err)
-					result.Valid, result.Errors = false, strings.Split(err.Error(), "\n")
+				case note != "":
+					fmt.Fprintln(cmd.OutOrStdout(), inputName(file) + " is valid; " + note)
+				default:
+					fmt.Fprintln(cmd.OutOrStdout(), inputName(file) + " is valid")
 				}
-				results = append(results, result)
 			}
-			err := output.write(cmd.OutOrStdout(), results, func(w io.Writer) error { return printValidated(w, results) })
-			return errors.Join(usageError(errors.Join(invalid...)), err)
+			return usageError(errors.Join(invalid...))
 		},
 	}
-	output.add(cmd)
-	return cmd
-}
-
-func printValidated(w io.Writer, results []validated) error {
-	text := ""
-	for _, result := range results {
-		if !result.Valid {
-			continue // its errors follow
-		}
-		text += result.File + " is valid"
-		if result.Note != "" {
-			text += "; " + result.Note
-		}
-		text += "\n"
-	}
-	_, err := io.WriteString(w, text)
-	return err
 }
 
 // inputName names a file for users; "-" is standard input.

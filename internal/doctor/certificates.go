@@ -20,8 +20,7 @@ const expiryWarning = 30 * 24 * time.Hour
 // rotateKinds maps the authorities to the argument of `certs rotate`.
 var rotateKinds = map[string]string{pki.ServerCA: "server", pki.ClientCA: "client", pki.FrontProxyCA: "front-proxy"}
 
-// certificates checks the certificates and keys of the data directory, and that the clock
-// is not behind the beginning of their validity.
+// certificates checks the certificates and keys of the data directory.
 func (d *directory) certificates() {
 	list, err := d.config.Certificates()
 	if err != nil {
@@ -31,7 +30,6 @@ func (d *directory) certificates() {
 					"restore one: " + program + " backup restore FILE"})
 			return nil
 		})
-		d.skip("clock", "the certificates cannot be read")
 		return
 	}
 	d.check("certificates", func(add func(Finding)) error {
@@ -41,21 +39,6 @@ func (d *directory) certificates() {
 		}
 		if d.config.Serving.CertFile != "" {
 			d.servingPair(add)
-		}
-		return nil
-	})
-	d.check("clock", func(add func(Finding)) error {
-		for _, entry := range list {
-			if entry.State == pki.NotValidYet {
-				add(Finding{
-					Severity: Failure, Object: d.certificate(entry.Name),
-					Problem: fmt.Sprintf("it is not valid before %s, and the clock says %s: clients and the server "+
-						"refuse it", entry.From.Local().Format(time.DateTime), d.now().Local().Format(time.DateTime)),
-					Remedy: "correct the clock (timedatectl set-ntp true); if it is right now and was ahead when " +
-						"the certificate was made, start the server again: it signs certificates again, and the " +
-						"error for an authority has the command that replaces it",
-				})
-			}
 		}
 		return nil
 	})
@@ -95,7 +78,8 @@ func (d *directory) life(from, until time.Time) (severity Severity, problem stri
 	now := d.now()
 	switch {
 	case now.Before(from):
-		return Failure, "it is not valid before " + from.Local().Format(time.DateTime)
+		return Failure, fmt.Sprintf("it is not valid before %s, and the clock says %s",
+			from.Local().Format(time.DateTime), now.Local().Format(time.DateTime))
 	case now.After(until):
 		return Failure, "it expired at " + until.Local().Format(time.DateTime)
 	case now.Add(expiryWarning).After(until):
@@ -107,14 +91,17 @@ func (d *directory) life(from, until time.Time) (severity Severity, problem stri
 // expiry reports a certificate that has expired or soon will.
 func (d *directory) expiry(add func(Finding), entry pki.Entry) {
 	severity, problem := d.life(entry.From, entry.Until)
-	if entry.Until.IsZero() || severity == "" || entry.State == pki.NotValidYet || entry.State == pki.Revoked ||
-		!entry.TrustedUntil.IsZero() || entry.TrustedOnly { // it is being replaced, or has been
+	if entry.Until.IsZero() || severity == "" || entry.State == pki.Revoked || !entry.TrustedUntil.IsZero() || entry.TrustedOnly { // it is being replaced, or has been
 		return
 	}
 	f := Finding{Severity: severity, Object: d.certificate(entry.Name), Problem: problem}
 	kind, authority := rotateKinds[entry.Name]
 	rotate := program + " certs rotate " + kind + " --data-dir " + logging.ShellWord(d.config.DataDir)
 	switch {
+	case entry.State == pki.NotValidYet:
+		f.Remedy = "correct the clock (timedatectl set-ntp true); if it is right now and was ahead when the " +
+			"certificate was made, start the server again: it signs certificates again, and the error for an " +
+			"authority has the command that replaces it"
 	case authority && severity == Failure:
 		f.Remedy = "stop the server and have a new authority made; all clients then need new kubeconfigs (" + program +
 			" kubeconfig)"

@@ -24,8 +24,8 @@ type Config struct {
 	DataDir    string
 	Kubeconfig string // the administrator's
 	Serving    config.Serving
-	Encryption config.Encryption
-	External   config.ExternalEtcd
+	// ExternalEtcd means that the data is elsewhere.
+	ExternalEtcd bool
 	// Quota of the embedded database, in bytes.
 	Quota            int64
 	ServiceEndpoints []config.ServiceEndpoint
@@ -67,16 +67,9 @@ func (d *directory) examine(ctx context.Context) error {
 	d.check("modes", d.modes)
 	d.check("release", d.release)
 	d.certificates()
-	d.check("encryption key", d.encryptionKey)
-	d.check("kubeconfig", d.kubeconfig)
 	d.check("disk", d.disk)
-	if len(d.config.External.Endpoints) > 0 {
-		d.check("external etcd", func(add func(Finding)) error { return d.externalEtcd(ctx, add) })
-	} else {
+	if !d.config.ExternalEtcd {
 		d.database(ctx)
-	}
-	if len(d.config.ServiceEndpoints) > 0 {
-		d.check("references", func(add func(Finding)) error { return d.configuredTargets(ctx, add) })
 	}
 	d.sort()
 	return nil
@@ -139,25 +132,6 @@ func (d *directory) release(add func(Finding)) error {
 		add(Finding{Severity: Failure, Object: d.config.DataDir, Problem: err.Error(),
 			Remedy: "upgrade by one minor version at a time: run a release of each version in between once"})
 	}
-	return nil
-}
-
-// encryptionKey reports that the key that a start has made is lost. A directory whose
-// resources were in plain text has had none.
-func (d *directory) encryptionKey(add func(Finding)) error {
-	encryption := d.config.Encryption
-	if encryption.ConfigFile != "" || len(encryption.Resources) == 0 || datadir.RequireUsed(d.config.DataDir) != nil {
-		return nil
-	}
-	file := filepath.Join(d.config.DataDir, "encryption", "config.yaml")
-	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	add(Finding{
-		Severity: Risk, Object: file, Problem: "it does not exist: the server does not start if objects in etcd are " +
-			"encrypted with its keys",
-		Remedy: "put it back from a backup; if no object was ever encrypted, start the server, which makes a new key",
-	})
 	return nil
 }
 

@@ -1,12 +1,9 @@
 package doctor
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
-	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/manifests"
@@ -55,32 +52,6 @@ func TestQuota(t *testing.T) {
 	if f := found(t, func(add func(Finding)) error { checkQuota(add, "db", 100, 0); return nil }); f != nil {
 		t.Errorf("without a quota: %+v", f)
 	}
-}
-
-// TestExternalEtcd: the endpoints are dialled as etcd's client does, with TLS.
-func TestExternalEtcd(t *testing.T) {
-	server := httptest.NewServer(http.NotFoundHandler())
-	const refusing = "http://127.0.0.1:1" // a port that no program gets
-	for name, test := range map[string]struct {
-		endpoints []string
-		want      Severity
-	}{
-		"all answer":       {[]string{server.URL, server.URL + "/"}, ""},
-		"one is down":      {[]string{server.URL, refusing}, Risk},
-		"all are down":     {[]string{refusing}, Failure},
-		"no TLS there":     {[]string{strings.Replace(server.URL, "http", "https", 1)}, Failure},
-		"one has no port":  {[]string{server.URL, "http://127.0.0.1"}, Risk},
-		"one cannot exist": {[]string{server.URL, "http://[::1"}, Risk},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := &directory{Report: &Report{}, config: &Config{External: config.ExternalEtcd{Endpoints: test.endpoints}}}
-			f := found(t, func(add func(Finding)) error { return d.externalEtcd(t.Context(), add) })
-			if f == nil && test.want != "" || f != nil && f.Severity != test.want {
-				t.Errorf("found %+v, want %q", f, test.want)
-			}
-		})
-	}
-	server.Close()
 }
 
 // TestState: problems in the status of the server become findings.

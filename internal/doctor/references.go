@@ -3,9 +3,6 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"net"
-	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,66 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/pager"
 
-	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 )
-
-// dialTimeout bounds a connection to a target.
-const dialTimeout = 3 * time.Second
-
-// configuredTargets reports targets of the configuration that do not answer. The server
-// does not probe them.
-func (d *directory) configuredTargets(ctx context.Context, add func(Finding)) error {
-	for i, entry := range d.config.ServiceEndpoints {
-		for _, target := range entry.Targets {
-			address, err := config.TargetAddress(target)
-			if err == nil {
-				err = dial(ctx, address)
-			}
-			if err != nil {
-				add(Finding{Severity: Failure, Object: fmt.Sprintf("serviceEndpoints[%d] %s/%s", i, entry.Namespace,
-					entry.Name), Problem: fmt.Sprintf("%s cannot be reached: %v", target, err),
-					Remedy: "start the server there, or correct the target in the configuration and restart"})
-			}
-		}
-	}
-	return ctx.Err()
-}
-
-// externalEtcd reports endpoints of the external etcd that do not answer.
-func (d *directory) externalEtcd(ctx context.Context, add func(Finding)) error {
-	external := d.config.External
-	all := external.Endpoints
-	var failed []string
-	for _, endpoint := range all {
-		if err := etcd.Probe(ctx, etcd.External{CAFile: external.CAFile, CertFile: external.CertFile,
-			KeyFile: external.KeyFile}, endpoint); err != nil {
-			failed = append(failed, fmt.Sprintf("%s (%v)", endpoint, err))
-		}
-	}
-	if len(failed) == 0 {
-		return ctx.Err()
-	}
-	f := Finding{Severity: Risk, Object: "etcd.external.endpoints", Problem: "these cannot be reached: " +
-		strings.Join(failed, ", "), Remedy: "start etcd there, or correct etcd.external in the configuration and " +
-		"restart"}
-	if len(failed) == len(all) {
-		f.Severity = Failure
-	}
-	add(f)
-	return ctx.Err()
-}
-
-func dial(ctx context.Context, address string) error {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
-	if err != nil {
-		return endpoints.WithoutSource(err)
-	}
-	return connection.Close()
-}
 
 // references reports services without a ServiceEndpoint, and remote servers that fail.
 func (s *server) references(ctx context.Context, add func(Finding)) error {

@@ -193,7 +193,7 @@ func Kubeconfig(report *Report, path string, data []byte) (usable bool) {
 				"users may use its credentials", info.Mode().Perm()),
 				Remedy: "restrict the mode", Commands: []string{"chmod 0600 " + logging.ShellWord(path)}})
 		}
-		k := credentials{path: path, config: cfg, now: time.Now(), remedy: "have an administrator make new ones: " + program +
+		k := credentials{path: path, config: cfg, remedy: "have an administrator make new ones: " + program +
 			" kubeconfig create USER --force -o " + logging.ShellWord(path)}
 		k.check(add)
 		return nil
