@@ -105,9 +105,8 @@ func (c *Certificates) apply(ctx context.Context, change CertificateChange, done
 	if err := add(store.Switch(change.Rotate, change.Overlap)); err != nil {
 		return err
 	}
-	var err error
-	done.Until, err = store.Overlap(change.Rotate)
-	return err
+	done.Until = time.Now().Add(change.Overlap)
+	return nil
 }
 
 func (c CertificateChange) query() url.Values {

@@ -96,9 +96,9 @@ Exit codes: 0 all are valid, 2 one is not.`,
 				case err != nil:
 					invalid = append(invalid, err)
 				case note != "":
-					fmt.Fprintln(cmd.OutOrStdout(), inputName(file) + " is valid; " + note)
+					fmt.Fprintln(cmd.OutOrStdout(), inputName(file)+" is valid; "+note)
 				default:
-					fmt.Fprintln(cmd.OutOrStdout(), inputName(file) + " is valid")
+					fmt.Fprintln(cmd.OutOrStdout(), inputName(file)+" is valid")
 				}
 			}
 			return usageError(errors.Join(invalid...))

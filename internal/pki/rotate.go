@@ -160,21 +160,6 @@ func (s *Store) changeRotation(kind string, change func(*rotation) error) (name 
 	return name, s.writeJournal(j)
 }
 
-// Overlap returns when the overlap of a rotation ends; zero without one.
-func (s *Store) Overlap(kind string) (time.Time, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	name, err := fileOf(kind)
-	if err != nil {
-		return time.Time{}, err
-	}
-	j, err := s.readJournal()
-	if err != nil || j.Rotations[name] == nil {
-		return time.Time{}, err
-	}
-	return j.Rotations[name].Until, nil
-}
-
 // Retired reports whether a rotation has replaced the authority for good.
 func (s *Store) Retired() (func(*x509.Certificate) bool, error) {
 	s.mu.Lock()
