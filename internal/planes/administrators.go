@@ -25,22 +25,22 @@ const adminSubresource = "admin"
 // host's API with the credentials of the request.
 type administrators struct {
 	manager *Manager
-	known   *cache.LRUExpireCache // of questions
+	known   *cache.Expiring // the answers to questions
 	// accepted has the credentials that the host has accepted for a control plane.
 	accepted *cache.LRUExpireCache
 }
 
 const (
-	answersKept = 4096
-	answerLife  = 5 * time.Second
-	askTimeout  = 10 * time.Second
-	trustPoll   = 5 * time.Second
+	answerLife = 5 * time.Second
+	askTimeout = 10 * time.Second
+	trustPoll  = 5 * time.Second
 	// acceptedLife is longer than a watch.
 	acceptedLife = 24 * time.Hour
+	acceptedKept = 4096
 )
 
 func newAdministrators(m *Manager) *administrators {
-	return &administrators{m, cache.NewLRUExpireCache(answersKept), cache.NewLRUExpireCache(answersKept)}
+	return &administrators{m, cache.NewExpiring(), cache.NewLRUExpireCache(acceptedKept)}
 }
 
 // of authenticates the host's users that may update the subresource admin of the ControlPlane.
@@ -100,7 +100,7 @@ func (a *administrators) may(r *http.Request, action authorizationv1.ResourceAtt
 		a.accepted.Add(string(credential), name, acceptedLife)
 	}
 	if err == nil {
-		a.known.Add(key, name, answerLife)
+		a.known.Set(key, name, answerLife)
 	}
 	return name, err
 }

@@ -124,7 +124,11 @@ func (h *testHost) await(t testing.TB, name string, condition func(*object) bool
 	}
 	defer events.Stop()
 	for event := range events.ResultChan() {
-		o, err := parse(event.Object)
+		shrunk, err := shrink(event.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := shrunk.(*kept).object()
 		if err != nil {
 			t.Fatal(err)
 		}
