@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"reflect"
 	"strconv"
 	"strings"
@@ -55,13 +54,11 @@ type discoverer struct {
 	queries   int // the number of queries that have begun
 	groups    []*restmapper.APIGroupResources
 	preferred []*metav1.APIResourceList
-	// remotes are the group versions that aggregated API servers serve.
-	remotes  map[schema.GroupVersion]bool
-	failure  error         // of the groups that did not answer the last successful query
-	queryErr error         // of the last query; nil if it listed types
-	changes  int           // the number of changes
-	seen     int           // the number of changes that the last query includes
-	next     chan struct{} // closed when groups or remotes change
+	failure   error         // of the groups that did not answer the last successful query
+	queryErr  error         // of the last query; nil if it listed types
+	changes   int           // the number of changes
+	seen      int           // the number of changes that the last query includes
+	next      chan struct{} // closed when groups change
 }
 
 func newDiscoverer(client discovery.DiscoveryInterface, remote func(schema.GroupVersion) bool,
@@ -128,22 +125,15 @@ func (d *discoverer) run(ctx context.Context) {
 // anyRemote reports whether an aggregated API server serves a type. It is true before
 // the first query.
 func (d *discoverer) anyRemote() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.groups) == 0 || len(d.remotes) > 0
-}
-
-// remotesOf returns the group versions that aggregated API servers serve.
-func (d *discoverer) remotesOf(groups []*restmapper.APIGroupResources) map[schema.GroupVersion]bool {
-	remotes := map[schema.GroupVersion]bool{}
+	groups, _ := d.all()
 	for _, group := range groups {
 		for _, version := range group.Group.Versions {
-			if gv := (schema.GroupVersion{Group: group.Group.Name, Version: version.Version}); d.remote(gv) {
-				remotes[gv] = true
+			if d.remote(schema.GroupVersion{Group: group.Group.Name, Version: version.Version}) {
+				return true
 			}
 		}
 	}
-	return remotes
+	return len(groups) == 0
 }
 
 // changeCount returns the number of changes.
@@ -227,12 +217,11 @@ func (d *discoverer) queryLocked() error {
 		return d.queryErr
 	}
 	current := groupTypes(groups, d.keepUnreachable(lists, err))
-	remotes := d.remotesOf(current)
 	d.failure = err
-	if sameTypes(current, d.groups) && maps.Equal(remotes, d.remotes) {
+	if sameTypes(current, d.groups) {
 		return nil
 	}
-	d.groups, d.preferred, d.remotes = current, kube.PreferredResources(current), remotes
+	d.groups, d.preferred = current, kube.PreferredResources(current)
 	close(d.next)
 	d.next = make(chan struct{})
 	return nil
