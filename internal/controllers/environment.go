@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -58,9 +57,9 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string, restart 
 	if err != nil {
 		return nil, fmt.Errorf("make the metadata client of the informers: %w", err)
 	}
-	discoveryClient, err := discovery.NewDiscoveryClientForConfig(boundTo(ctx, env.managerConfig("controller-discovery")))
+	discoveryClient, err := newDiscoveryClient(env.managerConfig("controller-discovery"))
 	if err != nil {
-		return nil, fmt.Errorf("make the discovery client: %w", err)
+		return nil, err
 	}
 	collectorClient, err := env.metadata(garbageCollector)
 	if err != nil {
