@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -218,7 +218,7 @@ func (d *discoverer) queryLocked() error {
 	}
 	current := groupTypes(groups, d.keepUnreachable(lists, err))
 	d.failure = err
-	if sameTypes(current, d.groups) {
+	if reflect.DeepEqual(current, d.groups) {
 		return nil
 	}
 	d.groups, d.preferred = current, kube.PreferredResources(current)
@@ -244,8 +244,9 @@ func (d *discoverer) keepUnreachable(lists []*metav1.APIResourceList, err error)
 	return lists
 }
 
-// groupTypes sorts the lists of discovery into their groups. It drops subresources,
-// which no controller uses.
+// groupTypes sorts the lists of discovery into their groups, and each list by name: that of a
+// group of CRDs has another order after each of their changes. It drops subresources, which no
+// controller uses.
 func groupTypes(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []*restmapper.APIGroupResources {
 	byGroupVersion := make(map[string][]metav1.APIResource, len(lists))
 	for _, list := range lists {
@@ -255,6 +256,7 @@ func groupTypes(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []*r
 				resources = append(resources, resource)
 			}
 		}
+		slices.SortFunc(resources, func(a, b metav1.APIResource) int { return strings.Compare(a.Name, b.Name) })
 		byGroupVersion[list.GroupVersion] = resources
 	}
 	types := make([]*restmapper.APIGroupResources, 0, len(groups))
@@ -323,23 +325,4 @@ func resourcesOf(lists []*metav1.APIResourceList) map[schema.GroupVersionResourc
 		}
 	}
 	return found
-}
-
-// sameTypes compares types by version, name and verbs, in any order.
-func sameTypes(a, b []*restmapper.APIGroupResources) bool {
-	return reflect.DeepEqual(verbsByType(a), verbsByType(b))
-}
-
-func verbsByType(groups []*restmapper.APIGroupResources) map[string][]string {
-	types := map[string][]string{}
-	for _, group := range groups {
-		types[group.Group.Name] = []string{group.Group.PreferredVersion.Version}
-		for version, resources := range group.VersionedResources {
-			for _, resource := range resources {
-				scope := strconv.FormatBool(resource.Namespaced)
-				types[group.Group.Name+"/"+version+"/"+resource.Name] = append([]string{resource.Kind, scope}, resource.Verbs...)
-			}
-		}
-	}
-	return types
 }
