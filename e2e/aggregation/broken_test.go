@@ -71,13 +71,13 @@ func TestUnavailableConditionNamesTheCause(t *testing.T) {
 	redirecting := http.RedirectHandler("/apis", http.StatusFound)
 	tests := []struct{ name, target, reason, message string }{
 		{"works", serve(t, ca.keyPair(t, "works.broken.svc"), discovery(group("works"))), "Passed", "all checks passed"},
-		{"wrongca", serve(t, other.keyPair(t, "wrongca.broken.svc"), discovery(group("wrongca"))), "FailedTLSVerification", "unknown authority"},
-		{"wrongname", serve(t, ca.keyPair(t, "someoneelse.broken.svc"), discovery(group("wrongname"))), "FailedTLSVerification", "not wrongname.broken.svc"},
+		{"wrongca", serve(t, other.keyPair(t, "wrongca.broken.svc"), discovery(group("wrongca"))), "FailedDiscoveryCheck", "unknown authority"},
+		{"wrongname", serve(t, ca.keyPair(t, "someoneelse.broken.svc"), discovery(group("wrongname"))), "FailedDiscoveryCheck", "not wrongname.broken.svc"},
 		{"failing", serve(t, ca.keyPair(t, "failing.broken.svc"), failing), "FailedDiscoveryCheck", "418"},
 		{"redirecting", serve(t, ca.keyPair(t, "redirecting.broken.svc"), redirecting), "FailedDiscoveryCheck", "302"},
 		{"slow", serve(t, ca.keyPair(t, "slow.broken.svc"), slow), "FailedDiscoveryCheck", "no answer within"},
 		{"silent", blackhole(t), "FailedDiscoveryCheck", "no answer within"},
-		{"dead", target(harness.FreePort(t)), "FailedConnection", "connection refused"},
+		{"dead", target(harness.FreePort(t)), "FailedDiscoveryCheck", "connection refused"},
 		{"nowhere", "", "ServiceNotFound", `create the ServiceEndpoint (kube-hyper-mini.io/v1alpha1) "nowhere" in namespace "broken"`},
 	}
 	e.createNamespace(namespace)

@@ -144,7 +144,7 @@ func TestServiceEndpointPolicy(t *testing.T) {
 	}
 	e.WaitLog("a ServiceEndpoint has a target that is not allowed")
 	e.apiService("policy.example.com", "policy", "open", b.ca.bundle)
-	e.waitAvailable("policy.example.com", "False", "FailedConnection")
+	e.waitUnreachable("policy.example.com")
 }
 
 // TestEgress has all connections to other servers go through a proxy, to the

@@ -156,6 +156,19 @@ func (e *environment) waitAvailable(group, wantStatus, wantReason string) (messa
 	return message
 }
 
+// waitUnreachable waits until no target of the API server of a group accepts a connection.
+func (e *environment) waitUnreachable(group string) (message string) {
+	e.t.Helper()
+	harness.Eventually(e.t, group+" cannot be reached", func() error {
+		message = e.waitAvailable(group, "False", "FailedDiscoveryCheck")
+		if !strings.Contains(message, "accepts a connection") {
+			return errors.New(message)
+		}
+		return nil
+	})
+	return message
+}
+
 // kubeconfigOf writes a kubeconfig of a service account, as a pod would have.
 func (e *environment) kubeconfigOf(namespace, name string) string {
 	e.t.Helper()

@@ -27,7 +27,7 @@ func TestSampleAPIServerRestarts(t *testing.T) {
 
 	before := len(s.Log())
 	s.stop(syscall.SIGKILL)
-	message := s.waitAvailable(wardle, "False", "FailedConnection")
+	message := s.waitUnreachable(wardle)
 	if !strings.Contains(message, "wardle/api") || !strings.Contains(message, fmt.Sprint(s.port)) {
 		t.Errorf("the condition does not say who is where: %s", message)
 	}

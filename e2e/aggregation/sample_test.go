@@ -122,11 +122,6 @@ func TestSampleAPIServer(t *testing.T) {
 		bound.environment = s.forTest(t)
 		apiServiceLives(t, &bound)
 	})
-	t.Run("its type moves to a CRD and back", func(t *testing.T) {
-		bound := *s
-		bound.environment = s.forTest(t)
-		typeMoves(t, &bound)
-	})
 }
 
 // apiServiceLives changes the APIService, which stays available, and deletes

@@ -34,7 +34,7 @@ func TestWalkThrough(t *testing.T) {
 	for _, command := range commands {
 		session.Enter(command)
 	}
-	e.waitAvailable(wardle, "False", "FailedConnection")
+	e.waitUnreachable(wardle)
 	e.waitReachable("wardle", "api", "0/1")
 }
 

@@ -2,8 +2,6 @@ package aggregation
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -201,13 +199,6 @@ func (a *Availability) logChange(service *apiregistrationv1.APIService, found ap
 
 var errSlow = errors.New("no answer")
 
-// Reasons of the Available condition besides those of Kubernetes, which has
-// FailedDiscoveryCheck for them.
-const (
-	reasonConnect = "FailedConnection"      // no target accepts a connection
-	reasonTLS     = "FailedTLSVerification" // the certificate does not match caBundle or name
-)
-
 // check requests the discovery document of the group version from the server.
 func (a *Availability) check(ctx context.Context,
 	service *apiregistrationv1.APIService) apiregistrationv1.APIServiceCondition {
@@ -236,7 +227,7 @@ func (a *Availability) tryDiscovery(ctx context.Context, service *apiregistratio
 	utilnet.CloseIdleConnectionsFor(client.Transport)
 	var unreachable *endpoints.ConnectError
 	var unresolved *endpoints.UnresolvedError
-	if errors.As(err, &unreachable) || errors.As(err, &unresolved) || errors.Is(err, errSlow) || reason(err) == reasonTLS {
+	if errors.As(err, &unreachable) || errors.As(err, &unresolved) || errors.Is(err, errSlow) {
 		return err // not because of an old connection, or after a long wait
 	}
 	return a.discover(ctx, client, service)
@@ -282,26 +273,11 @@ func describe(within time.Duration, ref endpoints.Reference, path string, err er
 	return fmt.Errorf("request %s of service %s: %w", path, ref, endpoints.WithoutSource(err))
 }
 
-// reason classifies what a check failed with.
+// reason returns that of the condition for what a check failed with.
 func reason(err error) string {
-	var (
-		unresolved  *endpoints.UnresolvedError
-		unreachable *endpoints.ConnectError
-		certificate *tls.CertificateVerificationError
-		invalid     x509.CertificateInvalidError
-		hostname    x509.HostnameError
-		authority   x509.UnknownAuthorityError
-		alert       tls.AlertError
-		record      tls.RecordHeaderError
-	)
-	switch {
-	case errors.As(err, &unresolved):
+	var unresolved *endpoints.UnresolvedError
+	if errors.As(err, &unresolved) {
 		return kube.ReasonNotFound
-	case errors.As(err, &unreachable):
-		return reasonConnect
-	case errors.As(err, &certificate), errors.As(err, &invalid), errors.As(err, &hostname), errors.As(err, &authority),
-		errors.As(err, &alert), errors.As(err, &record):
-		return reasonTLS
 	}
 	return kube.ReasonDiscovery
 }

@@ -17,14 +17,17 @@ var ref = endpoints.Reference{Namespace: "ns", Name: "svc"}
 
 func TestReasons(t *testing.T) {
 	wrap := func(err error) error { return &url.Error{Op: "Get", URL: "https://targets-1.svc.ns.svc", Err: err} }
-	for want, err := range map[string]error{
-		kube.ReasonNotFound:  wrap(&endpoints.UnresolvedError{Reference: ref}),
-		reasonConnect:        wrap(&endpoints.ConnectError{Reference: ref}),
-		reasonTLS:            wrap(&tls.CertificateVerificationError{Err: errors.New("x")}),
-		kube.ReasonDiscovery: wrap(context.DeadlineExceeded),
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{&endpoints.UnresolvedError{Reference: ref}, kube.ReasonNotFound},
+		{&endpoints.ConnectError{Reference: ref}, kube.ReasonDiscovery},
+		{&tls.CertificateVerificationError{Err: errors.New("x")}, kube.ReasonDiscovery},
+		{context.DeadlineExceeded, kube.ReasonDiscovery},
 	} {
-		if got := reason(describe(time.Second, ref, "/apis", err)); got != want {
-			t.Errorf("%v has the reason %s, want %s", err, got, want)
+		if got := reason(describe(time.Second, ref, "/apis", wrap(test.err))); got != test.want {
+			t.Errorf("%v has the reason %s, want %s", test.err, got, test.want)
 		}
 	}
 }

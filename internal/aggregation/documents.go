@@ -31,9 +31,6 @@ const (
 	maxRefetch = time.Minute
 )
 
-// Sinks are the parts of Kubernetes that merge the documents of all API servers.
-type Sinks = kube.Sinks
-
 // Documents fetches the discovery, OpenAPI v2 and v3 documents of remote API servers,
 // and answers the sinks from these copies. Upstream's sinks send requests to the
 // servers, where one slow server delays all others.
@@ -43,7 +40,7 @@ type Documents struct {
 	synced cache.InformerSynced
 	loop   *reconcile.Loop[string]
 	log    *slog.Logger
-	sinks  Sinks
+	sinks  kube.Sinks
 
 	mu     sync.Mutex
 	caches map[string]*documentCache // by APIService
@@ -92,7 +89,7 @@ func (d *Documents) changed(obj any) {
 
 // Run follows the APIServices until ctx ends and passes each remote one to sinks. The
 // discovery sink must not run before [Documents.Listed] is closed.
-func (d *Documents) Run(ctx context.Context, sinks Sinks) {
+func (d *Documents) Run(ctx context.Context, sinks kube.Sinks) {
 	d.sinks = sinks
 	if !cache.WaitForCacheSync(ctx.Done(), d.synced) {
 		d.loop.Stop()

@@ -141,7 +141,7 @@ func newWorld(t *testing.T) *world {
 	ctx, cancel := context.WithCancel(context.Background())
 	factory.StartWithContext(ctx)
 	var running sync.WaitGroup
-	sinks := Sinks{
+	sinks := kube.Sinks{
 		Discovery: aggregatorapiserver.NewDiscoveryManager(w.discovery),
 		OpenAPI: func(context.Context) (kube.OpenAPISinks, error) {
 			return kube.OpenAPISinks{V2: sinkV2{w.v2}, V3: sinkV3{w.v3}}, nil

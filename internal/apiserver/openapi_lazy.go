@@ -118,7 +118,7 @@ func (l *lazyOpenAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Upstream's code does that; it reads copies instead of the remote servers.
 type documents struct {
 	copies  *aggregation.Documents
-	sinks   aggregation.Sinks
+	sinks   kube.Sinks
 	openAPI *lazyOpenAPI
 	build   func() error // of openAPI
 }
@@ -127,7 +127,7 @@ type documents struct {
 func addDocuments(aggregator *aggregatorapiserver.APIAggregator, copies *aggregation.Documents) (*documents, error) {
 	server := aggregator.GenericAPIServer
 	openAPI := newLazyOpenAPI()
-	d := &documents{copies: copies, openAPI: openAPI, sinks: aggregation.Sinks{OpenAPI: openAPI.awaitSinks}}
+	d := &documents{copies: copies, openAPI: openAPI, sinks: kube.Sinks{OpenAPI: openAPI.awaitSinks}}
 	d.sinks.Discovery = aggregatorapiserver.NewDiscoveryManager(
 		server.AggregatedDiscoveryGroupManager.WithSource(aggregated.AggregatorSource))
 	return d, server.AddPostStartHook(kube.DocumentsHook, d.run)

@@ -1,17 +1,20 @@
 package controllers
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"net/http"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 )
+
+// discoveryTimeout is shorter than client-go's 32 s, because a stop may wait for it, and longer than
+// a request waits on a busy server: the controllers end when their first query fails.
+const discoveryTimeout = 10 * time.Second
 
 // asManager returns the client configuration of the user
 // system:kube-controller-manager. The informers and the tokens controller use it, as
@@ -59,44 +62,14 @@ func withAgent(client *rest.Config, name string) *rest.Config {
 	return rest.AddUserAgent(rest.CopyConfig(client), name)
 }
 
-// boundTo returns a client configuration whose requests also end with ctx: clients of
-// discovery take no context, and wait half a minute for a server that does not answer.
-func boundTo(ctx context.Context, client *rest.Config) *rest.Config {
+// newDiscoveryClient returns a client whose requests end after discoveryTimeout: it takes no
+// context, and a stop waits for its requests.
+func newDiscoveryClient(client *rest.Config) (*discovery.DiscoveryClient, error) {
 	client = rest.CopyConfig(client)
-	client.Wrap(func(next http.RoundTripper) http.RoundTripper { return boundTransport{ctx, next} })
-	return client
-}
-
-type boundTransport struct {
-	ctx  context.Context
-	next http.RoundTripper
-}
-
-// RoundTrip implements [http.RoundTripper].
-func (t boundTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithCancel(r.Context())
-	unlink := context.AfterFunc(t.ctx, cancel)
-	end := func() {
-		unlink()
-		cancel()
-	}
-	response, err := t.next.RoundTrip(r.WithContext(ctx))
+	client.Timeout = discoveryTimeout
+	discoverer, err := discovery.NewDiscoveryClientForConfig(client)
 	if err != nil {
-		end()
-		return nil, err
+		return nil, fmt.Errorf("make the discovery client: %w", err)
 	}
-	response.Body = boundBody{response.Body, end}
-	return response, nil
-}
-
-// boundBody is the body of a response whose context ends with Close.
-type boundBody struct {
-	io.ReadCloser
-	end func()
-}
-
-// Close implements [io.Closer].
-func (b boundBody) Close() error {
-	defer b.end()
-	return b.ReadCloser.Close()
+	return discoverer, nil
 }

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"reflect"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -55,13 +54,11 @@ type discoverer struct {
 	queries   int // the number of queries that have begun
 	groups    []*restmapper.APIGroupResources
 	preferred []*metav1.APIResourceList
-	// remotes are the group versions that aggregated API servers serve.
-	remotes  map[schema.GroupVersion]bool
-	failure  error         // of the groups that did not answer the last successful query
-	queryErr error         // of the last query; nil if it listed types
-	changes  int           // the number of changes
-	seen     int           // the number of changes that the last query includes
-	next     chan struct{} // closed when groups or remotes change
+	failure   error         // of the groups that did not answer the last successful query
+	queryErr  error         // of the last query; nil if it listed types
+	changes   int           // the number of changes
+	seen      int           // the number of changes that the last query includes
+	next      chan struct{} // closed when groups change
 }
 
 func newDiscoverer(client discovery.DiscoveryInterface, remote func(schema.GroupVersion) bool,
@@ -128,22 +125,15 @@ func (d *discoverer) run(ctx context.Context) {
 // anyRemote reports whether an aggregated API server serves a type. It is true before
 // the first query.
 func (d *discoverer) anyRemote() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.groups) == 0 || len(d.remotes) > 0
-}
-
-// remotesOf returns the group versions that aggregated API servers serve.
-func (d *discoverer) remotesOf(groups []*restmapper.APIGroupResources) map[schema.GroupVersion]bool {
-	remotes := map[schema.GroupVersion]bool{}
+	groups, _ := d.all()
 	for _, group := range groups {
 		for _, version := range group.Group.Versions {
-			if gv := (schema.GroupVersion{Group: group.Group.Name, Version: version.Version}); d.remote(gv) {
-				remotes[gv] = true
+			if d.remote(schema.GroupVersion{Group: group.Group.Name, Version: version.Version}) {
+				return true
 			}
 		}
 	}
-	return remotes
+	return len(groups) == 0
 }
 
 // changeCount returns the number of changes.
@@ -227,12 +217,11 @@ func (d *discoverer) queryLocked() error {
 		return d.queryErr
 	}
 	current := groupTypes(groups, d.keepUnreachable(lists, err))
-	remotes := d.remotesOf(current)
 	d.failure = err
-	if sameTypes(current, d.groups) && maps.Equal(remotes, d.remotes) {
+	if reflect.DeepEqual(current, d.groups) {
 		return nil
 	}
-	d.groups, d.preferred, d.remotes = current, kube.PreferredResources(current), remotes
+	d.groups, d.preferred = current, kube.PreferredResources(current)
 	close(d.next)
 	d.next = make(chan struct{})
 	return nil
@@ -255,8 +244,9 @@ func (d *discoverer) keepUnreachable(lists []*metav1.APIResourceList, err error)
 	return lists
 }
 
-// groupTypes sorts the lists of discovery into their groups. It drops subresources,
-// which no controller uses.
+// groupTypes sorts the lists of discovery into their groups, and each list by name: that of a
+// group of CRDs has another order after each of their changes. It drops subresources, which no
+// controller uses.
 func groupTypes(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []*restmapper.APIGroupResources {
 	byGroupVersion := make(map[string][]metav1.APIResource, len(lists))
 	for _, list := range lists {
@@ -266,6 +256,7 @@ func groupTypes(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []*r
 				resources = append(resources, resource)
 			}
 		}
+		slices.SortFunc(resources, func(a, b metav1.APIResource) int { return strings.Compare(a.Name, b.Name) })
 		byGroupVersion[list.GroupVersion] = resources
 	}
 	types := make([]*restmapper.APIGroupResources, 0, len(groups))
@@ -334,23 +325,4 @@ func resourcesOf(lists []*metav1.APIResourceList) map[schema.GroupVersionResourc
 		}
 	}
 	return found
-}
-
-// sameTypes compares types by version, name and verbs, in any order.
-func sameTypes(a, b []*restmapper.APIGroupResources) bool {
-	return reflect.DeepEqual(verbsByType(a), verbsByType(b))
-}
-
-func verbsByType(groups []*restmapper.APIGroupResources) map[string][]string {
-	types := map[string][]string{}
-	for _, group := range groups {
-		types[group.Group.Name] = []string{group.Group.PreferredVersion.Version}
-		for version, resources := range group.VersionedResources {
-			for _, resource := range resources {
-				scope := strconv.FormatBool(resource.Namespaced)
-				types[group.Group.Name+"/"+version+"/"+resource.Name] = append([]string{resource.Kind, scope}, resource.Verbs...)
-			}
-		}
-	}
-	return types
 }

@@ -225,6 +225,30 @@ func TestRunQueriesAfterAChange(t *testing.T) {
 	<-ended
 }
 
+// TestAnotherOrderIsNoChange: the resources of a group of CRDs change their order, for which the
+// controllers need not compare all types.
+func TestAnotherOrderIsNoChange(t *testing.T) {
+	s := newServer("v1")
+	s.lists[0].APIResources = append(s.lists[0].APIResources, metav1.APIResource{Name: "others", Kind: "Other"})
+	d := testDiscoverer(s)
+	query(t, d)
+	_, next, _ := d.snapshot()
+	slices.Reverse(s.lists[0].APIResources)
+	query(t, d)
+	select {
+	case <-next:
+		t.Error("another order is a change")
+	default:
+	}
+	s.lists[0].APIResources[0].Verbs = metav1.Verbs{"get"}
+	query(t, d)
+	select {
+	case <-next:
+	default:
+		t.Error("other verbs are no change")
+	}
+}
+
 // TestRefreshReturnsTheErrorOfTheQuery: the caller must not conclude from older types that
 // a type is absent.
 func TestRefreshReturnsTheErrorOfTheQuery(t *testing.T) {

@@ -10,7 +10,7 @@
 //
 //   - discovery.go queries discovery when a CRD or APIService changes
 //   - visible.go chooses the types with objects (see storage.Population)
-//   - monitors.go and informers.go start and stop the informers of these types
-//   - order.go delays the deletion of an owner until its dependents are listed
+//   - informers.go starts and stops the informers of these types
+//   - garbage.go delays the deletion of an owner until its dependents are listed
 //   - quota.go lets a quota count types without a monitor
 package controllers

@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -58,9 +57,9 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string, restart 
 	if err != nil {
 		return nil, fmt.Errorf("make the metadata client of the informers: %w", err)
 	}
-	discoveryClient, err := discovery.NewDiscoveryClientForConfig(boundTo(ctx, env.managerConfig("controller-discovery")))
+	discoveryClient, err := newDiscoveryClient(env.managerConfig("controller-discovery"))
 	if err != nil {
-		return nil, fmt.Errorf("make the discovery client: %w", err)
+		return nil, err
 	}
 	collectorClient, err := env.metadata(garbageCollector)
 	if err != nil {
@@ -68,7 +67,7 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string, restart 
 	}
 	env.types = newDiscoverer(discoveryClient, cfg.Types.Remote, cfg.Log)
 	env.monitorInformers = newInformerSet(ctx, cfg.Informers, informerClient)
-	env.monitorInformers.typedStop, env.monitorInformers.remote = cfg.informersStop, cfg.Types.Remote
+	env.monitorInformers.typedStop = cfg.informersStop
 	env.mapper = &typeMapper{types: env.types}
 	if err := env.chooseTypes(ctx); err != nil {
 		env.end()
@@ -99,7 +98,7 @@ func (e *environment) chooseTypes(ctx context.Context) error {
 	}
 	e.graphMonitors = e.newMonitors()
 	e.background = []func(context.Context){
-		e.types.run, e.visible.run, e.restartAfterMove, e.restartAfterRotation,
+		e.types.run, e.visible.run, e.restartAfterRotation,
 		func(ctx context.Context) { e.monitorInformers.run(ctx, e.visible.resources) },
 	}
 	if e.config.Population != nil {
@@ -173,23 +172,6 @@ var errRestart = errors.New("the controllers start again")
 
 // filesRetry is the time to the next attempt to read files after one has failed.
 const filesRetry = time.Minute
-
-// restartAfterMove starts the controllers again when a monitored type has moved to an
-// aggregated API server, or back: a watch of the other server goes on.
-func (e *environment) restartAfterMove(ctx context.Context) {
-	for ctx.Err() == nil {
-		_, changed, _ := e.types.snapshot()
-		if moved := e.monitorInformers.moved(); !moved.Empty() {
-			e.config.Log.Info("another API server serves a type: the controllers start again", "type",
-				moved.GroupResource().String())
-			e.restart()
-		}
-		select {
-		case <-ctx.Done():
-		case <-changed:
-		}
-	}
-}
 
 // restartAfterRotation starts the controllers again when the content of files has changed
 // that some of them read at their start only. While the files cannot be used, the controllers

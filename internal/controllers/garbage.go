@@ -3,7 +3,6 @@ package controllers
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -66,9 +65,6 @@ type deletionOrder struct {
 	ctx     context.Context // of the controllers
 	visible *visibleTypes
 	synced  func(schema.GroupVersionResource) bool // whether the garbage collector has got all objects of the type
-	// complete is closed when a type may have objects that has not been listed. It is nil
-	// before all types with objects have been listed once.
-	complete atomic.Pointer[<-chan struct{}]
 	// awaiting has the types of owners whose handlers call await: these may be listed themselves.
 	awaiting sync.Map
 }
@@ -103,11 +99,7 @@ func (o *deletionOrder) await(owner schema.GroupVersionResource, revision int64)
 			return
 		}
 	}
-	if content.Reach(ctx, revision) != nil || o.isComplete() {
-		return
-	}
-	changed := content.Changed()
-	if o.visible.update(ctx) != nil {
+	if content.Reach(ctx, revision) != nil || o.visible.update(ctx) != nil {
 		return
 	}
 	ticker := time.NewTicker(monitorPoll)
@@ -119,26 +111,10 @@ func (o *deletionOrder) await(owner schema.GroupVersionResource, revision int64)
 		case <-ticker.C:
 		}
 	}
-	if o.synced(owner) {
-		o.complete.Store(&changed)
-	}
 }
 
 // isUnlisted reports whether the garbage collector does not have all objects of a type.
 func (o *deletionOrder) isUnlisted(resource schema.GroupVersionResource) bool {
 	_, awaits := o.awaiting.Load(resource)
 	return !awaits && !o.synced(resource)
-}
-
-func (o *deletionOrder) isComplete() bool {
-	known := o.complete.Load()
-	if known == nil {
-		return false
-	}
-	select {
-	case <-*known:
-		return false
-	default:
-		return true
-	}
 }

@@ -58,7 +58,6 @@ func TestDeletionsOfOwnersWaitForMonitors(t *testing.T) {
 		if time.Since(began) > maxDelay/2+2*monitorPoll {
 			t.Error("the deletion waits for too long")
 		}
-		synced.Store(false) // it is not asked again without a change
 		began = time.Now()
 		handler.OnAdd(owner("7", metav1.FinalizerDeleteDependents), false)
 		if time.Since(began) > 0 {

@@ -30,8 +30,6 @@ type informerSet struct {
 	ctx    context.Context // ends the informers and the requests of listers
 	typed  informers.SharedInformerFactory
 	client metadata.Interface
-	// remote reports whether an aggregated API server serves a group version; it may be nil.
-	remote func(schema.GroupVersion) bool
 	// typedStop stops the typed informers; if nil, they stop with the others. A factory
 	// starts an informer only once: when the controllers start again, they use the same ones.
 	typedStop <-chan struct{}
@@ -45,7 +43,6 @@ type informerSet struct {
 // watchedType is a type without a typed informer.
 type watchedType struct {
 	informer informers.GenericInformer
-	remote   bool               // it watches an aggregated API server
 	stop     context.CancelFunc // nil before the start
 	unused   bool               // the last search has found that the type is not monitored
 }
@@ -70,25 +67,8 @@ func (s *informerSet) informer(resource schema.GroupVersionResource) informers.G
 	// These return an error only if the informer has started.
 	_ = informer.Informer().SetTransform(keepForMonitors)
 	_ = informer.Informer().SetWatchErrorHandlerWithContext(watchFailed)
-	s.watched[resource] = &watchedType{informer: informer, remote: s.isRemote(resource)}
+	s.watched[resource] = &watchedType{informer: informer}
 	return informer
-}
-
-func (s *informerSet) isRemote(resource schema.GroupVersionResource) bool {
-	return s.remote != nil && s.remote(resource.GroupVersion())
-}
-
-// moved returns a type that is served by this API server instead of an aggregated one, or the
-// reverse, since its informer was made; an empty one if there is none.
-func (s *informerSet) moved() schema.GroupVersionResource {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for resource, known := range s.watched {
-		if known.remote != s.isRemote(resource) {
-			return resource
-		}
-	}
-	return schema.GroupVersionResource{}
 }
 
 // lister returns a lister of the informer of a type if that has synced, otherwise a

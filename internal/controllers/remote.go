@@ -28,9 +28,9 @@ type remoteTypes struct {
 // APIServices until Close. The built-in types change only when the API server is
 // restarted, so they are read once.
 func newRemoteTypes(ctx context.Context, client *rest.Config) (*remoteTypes, error) {
-	discoverer, err := discovery.NewDiscoveryClientForConfig(boundTo(ctx, client))
+	discoverer, err := newDiscoveryClient(client)
 	if err != nil {
-		return nil, fmt.Errorf("make the discovery client: %w", err)
+		return nil, err
 	}
 	_, lists, err := discoverer.ServerGroupsAndResources()
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) { // aggregated API servers serve no built-in types

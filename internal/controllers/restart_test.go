@@ -8,12 +8,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/keyutil"
 )
 
@@ -70,25 +68,4 @@ func TestRotationRestartsTheControllers(t *testing.T) {
 			t.Error("the controllers do not start again")
 		}
 	})
-}
-
-// TestMovedType: the controllers start again when another server serves a type that they
-// monitor.
-func TestMovedType(t *testing.T) {
-	var isRemote atomic.Bool
-	remote := func(schema.GroupVersion) bool { return isRemote.Load() }
-	set := testInformers(t)
-	set.remote = remote
-	all := newDiscoverer(newServer(widgets.GroupVersion().String()), remote, slog.New(slog.DiscardHandler))
-	for _, before := range []bool{false, true} {
-		isRemote.Store(before)
-		query(t, all)
-		clear(set.watched)
-		addMonitor(t, &monitors{set: set}, widgets)
-		ctx, restart := context.WithCancel(t.Context())
-		env := &environment{types: all, monitorInformers: set, restart: restart, config: Config{Log: all.log}}
-		isRemote.Store(!before)
-		query(t, all)
-		env.restartAfterMove(ctx) // hangs if it does not restart
-	}
 }

@@ -3,7 +3,7 @@ package controllers
 import (
 	"context"
 	"log/slog"
-	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -150,7 +150,7 @@ func (v *visibleTypes) update(ctx context.Context) (err error) {
 	defer v.mu.Unlock()
 	visible := v.choose(lists, populated, named)
 	v.failure = failure
-	if sameLists(v.lists, visible) {
+	if reflect.DeepEqual(v.lists, visible) {
 		return nil
 	}
 	v.lists = visible
@@ -284,19 +284,4 @@ func (v *visibleTypes) follow(ctx context.Context, sync func(context.Context)) {
 		cancel()
 		<-done
 	}
-}
-
-// sameLists compares types by version, name and verbs, in any order.
-func sameLists(a, b []*metav1.APIResourceList) bool {
-	return maps.EqualFunc(verbsOf(a), verbsOf(b), slices.Equal)
-}
-
-func verbsOf(lists []*metav1.APIResourceList) map[string][]string {
-	types := map[string][]string{}
-	for _, list := range lists {
-		for _, resource := range list.APIResources {
-			types[list.GroupVersion+"/"+resource.Name] = resource.Verbs
-		}
-	}
-	return types
 }

@@ -48,15 +48,6 @@ func stream(ctx context.Context, from database, done func()) io.ReadCloser {
 	return reader
 }
 
-// StoppedSize returns what the disk has, in bytes, of the data of a member that is not running.
-func StoppedSize(dir string) (int64, error) {
-	size, err := datadir.TreeSize(dir)
-	if err != nil {
-		return 0, fmt.Errorf("read the size of etcd's data: %w", err)
-	}
-	return size, nil
-}
-
 // SnapshotStopped is [Member.Snapshot] of a member that is not running. It does not
 // change its data, which the etcd of another release may have written. If the database
 // lacks entries of the log, as after a crash, it starts a member on a copy below

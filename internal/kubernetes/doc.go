@@ -4,7 +4,7 @@
 // import. No controller, scheduler or kubelet acts on the types.
 //
 //   - options.go: the flags of kube-apiserver about services and pods
-//   - profile.go: types, admission plugins and schemas of the profile
-//   - server.go: the API server, with the ranges of cluster IPs and node ports
-//   - nodes.go: requests that need a kubelet or a container
+//   - profile.go: types and admission plugins of the profile, its API server, and requests that
+//     need a kubelet or a container
+//   - stored.go: stored objects of types that only this profile serves
 package kubernetes

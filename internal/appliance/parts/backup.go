@@ -66,7 +66,7 @@ func StoppedBackups(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp dat
 	return backup.NewMaker(backup.MakerConfig{
 		Backup: cfg.Backup, Prefix: cfg.Etcd.External.Prefix, Effective: cfg.Marshal, Files: cfg.InputFiles,
 		Dir: dir, Stamp: stamp, Log: log,
-		Size: func(context.Context) (int64, error) { return etcd.StoppedSize(data) },
+		Size: func(context.Context) (int64, error) { return datadir.TreeSize(data) },
 		Snapshot: func(ctx context.Context) (io.ReadCloser, error) {
 			return etcd.SnapshotStopped(ctx, data, backup.SpoolDir(dir.Path()), logging.Zap(log, cfg.Logging.Verbosity))
 		},

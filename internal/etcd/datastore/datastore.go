@@ -10,7 +10,6 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
@@ -117,7 +116,7 @@ func reportReading(ctx context.Context, dir string, log *slog.Logger,
 			return
 		case <-ticker.C:
 		}
-		size, err := etcd.StoppedSize(dir)
+		size, err := datadir.TreeSize(dir)
 		if err != nil {
 			log.Warn("the size of the database is unknown", "error", err)
 		}

@@ -6,10 +6,6 @@ import (
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/client-go/kubernetes"
@@ -23,11 +19,9 @@ import (
 // Mirrors: k8s.io/kubernetes/pkg/controlplane/controller/kubernetesservice.Controller.Start
 //   k8s.io/kubernetes/pkg/controlplane/controller/kubernetesservice.Controller.Stop
 //   k8s.io/kubernetes/pkg/controlplane/controller/kubernetesservice.Controller.UpdateKubernetesService
-//   k8s.io/kubernetes/pkg/controlplane/reconcilers.EndpointsAdapter.Create
-//   k8s.io/kubernetes/pkg/controlplane/reconcilers.EndpointsAdapter.Update
-//   k8s.io/kubernetes/pkg/controlplane/reconcilers.EndpointsAdapter.EnsureEndpointSliceFromEndpoints
-// Why: upstream's reconcilers write a lease every 10 s, or log a warning at each start
-//   with another port. Endpoints with a loopback address are not valid.
+//   k8s.io/kubernetes/pkg/controlplane/reconcilers.masterCountEndpointReconciler.ReconcileEndpoints
+// Why: upstream's reconcilers write a lease every 10 s, or, for a fixed number of servers, remove
+//   the endpoints at each stop. Endpoints with a loopback address are not valid.
 // Gain: default/kubernetes has endpoints on one server, as on kube-apiserver.
 // Breaks: the endpoints are missing, or an error is logged at each start or stop.
 //   Tests: TestEndpointsOfTheServer, TestKubernetesProfile.
@@ -49,21 +43,26 @@ func reconcileEndpoints(extra *controlplane.Extra, address net.IP, shared bool, 
 	if err != nil {
 		return fmt.Errorf("make the client for the endpoints of the API server: %w", err)
 	}
-	e := &endpoints{adapter: reconcilers.NewEndpointsAdapter(clients.CoreV1(), clients.DiscoveryV1())}
+	var written net.IP
 	if !shared {
 		// An error means that there is no such interface.
-		e.address, _ = utilnet.ResolveBindAddress(address)
+		written, _ = utilnet.ResolveBindAddress(address)
 	}
-	extra.EndpointReconcilerConfig.Reconciler = e
+	extra.EndpointReconcilerConfig.Reconciler = newEndpoints(clients, written)
 	return nil
 }
 
 // endpoints writes those of the only server on an etcd. Those of an earlier start are
 // replaced.
 type endpoints struct {
-	adapter  reconcilers.EndpointsAdapter
+	reconcilers.EndpointReconciler
 	address  net.IP // nil if none are written
 	stopping atomic.Bool
+}
+
+func newEndpoints(clients kubernetes.Interface, address net.IP) *endpoints {
+	adapter := reconcilers.NewEndpointsAdapter(clients.CoreV1(), clients.DiscoveryV1())
+	return &endpoints{EndpointReconciler: reconcilers.NewMasterCountEndpointReconciler(1, adapter), address: address}
 }
 
 // ReconcileEndpoints implements [reconcilers.EndpointReconciler]. It writes only what
@@ -72,26 +71,7 @@ func (e *endpoints) ReconcileEndpoints(service string, _ net.IP, ports []corev1.
 	if e.address == nil || e.stopping.Load() {
 		return nil
 	}
-	//lint:ignore SA1019 upstream's adapter has no other type
-	subsets := []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: e.address.String()}}, Ports: ports}}
-	existing, err := e.adapter.Get(metav1.NamespaceDefault, service, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		meta := metav1.ObjectMeta{
-			Name: service, Namespace: metav1.NamespaceDefault,
-			Labels: map[string]string{discoveryv1.LabelSkipMirror: "true"}, // the adapter writes the EndpointSlice
-		}
-		//lint:ignore SA1019 upstream's adapter has no other type
-		_, err = e.adapter.Create(metav1.NamespaceDefault, &corev1.Endpoints{ObjectMeta: meta, Subsets: subsets})
-		return err
-	case err != nil:
-		return err
-	case equality.Semantic.DeepEqual(existing.Subsets, subsets):
-		return e.adapter.EnsureEndpointSliceFromEndpoints(metav1.NamespaceDefault, existing)
-	}
-	existing.Subsets = subsets
-	_, err = e.adapter.Update(metav1.NamespaceDefault, existing)
-	return err
+	return e.EndpointReconciler.ReconcileEndpoints(service, e.address, ports, true)
 }
 
 // RemoveEndpoints implements [reconcilers.EndpointReconciler]. It removes nothing, and
@@ -106,6 +86,3 @@ func (e *endpoints) RemoveEndpoints(service string, _ net.IP, _ []corev1.Endpoin
 
 // StopReconciling implements [reconcilers.EndpointReconciler].
 func (e *endpoints) StopReconciling() { e.stopping.Store(true) }
-
-// Destroy implements [reconcilers.EndpointReconciler].
-func (e *endpoints) Destroy() {}

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
 )
 
 // written has the address and the port of the endpoints and of the EndpointSlice.
@@ -39,7 +38,7 @@ func TestEndpointsOfTheServer(t *testing.T) {
 		address string
 		port    int32
 	}{{"192.0.2.1", 6443}, {"192.0.2.1", 7443}, {"192.0.2.2", 7443}, {"2001:db8::1", 7443}} {
-		e := &endpoints{adapter: reconcilers.NewEndpointsAdapter(client.CoreV1(), client.DiscoveryV1()), address: net.ParseIP(start.address)}
+		e := newEndpoints(client, net.ParseIP(start.address))
 		if err := e.RemoveEndpoints("kubernetes", nil, nil); !storage.IsNotFound(err) {
 			t.Errorf("at the start: %v", err)
 		}
@@ -70,7 +69,7 @@ func TestEndpointsOfTheServer(t *testing.T) {
 // TestNoEndpointsWithoutAnAddress: a host without a network has none.
 func TestNoEndpointsWithoutAnAddress(t *testing.T) {
 	client := fake.NewClientset()
-	e := &endpoints{adapter: reconcilers.NewEndpointsAdapter(client.CoreV1(), client.DiscoveryV1())}
+	e := newEndpoints(client, nil)
 	if err := e.ReconcileEndpoints("kubernetes", nil, nil, false); err != nil || len(client.Actions()) > 0 {
 		t.Errorf("%v, %v", err, client.Actions())
 	}
