@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/metadata"
@@ -41,6 +43,9 @@ type namespaces struct {
 	loop    *reconcile.Loop[string]
 	lister  listers.NamespaceLister
 	logged  logging.Changes // failures, by the name of the namespace
+
+	mu          sync.Mutex
+	terminating map[types.UID]time.Time // when the informer reported it
 }
 
 func buildNamespaces(_ context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
@@ -51,7 +56,8 @@ func buildNamespaces(_ context.Context, env *environment, client kubernetes.Inte
 	n := &namespaces{
 		env:    env,
 		client: client, objects: objects,
-		lister: env.config.Informers.Core().V1().Namespaces().Lister(),
+		lister:      env.config.Informers.Core().V1().Namespaces().Lister(),
+		terminating: map[types.UID]time.Time{},
 	}
 	n.loop = reconcile.New(reconcile.Config[string]{
 		Name: "namespace", Workers: namespaceWorkers, Handle: n.handle,
@@ -61,6 +67,7 @@ func buildNamespaces(_ context.Context, env *environment, client kubernetes.Inte
 	err = env.watch(informer, cache.ResourceEventHandlerFuncs{
 		AddFunc:    n.enqueue,
 		UpdateFunc: func(_, current any) { n.enqueue(current) },
+		DeleteFunc: n.forget,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("watch namespaces: %w", err)
@@ -76,6 +83,11 @@ func (n *namespaces) enqueue(obj any) {
 	if !ok || namespace.DeletionTimestamp == nil || len(namespace.Spec.Finalizers) == 0 {
 		return
 	}
+	n.mu.Lock()
+	if _, known := n.terminating[namespace.UID]; !known {
+		n.terminating[namespace.UID] = time.Now()
+	}
+	n.mu.Unlock()
 	if n.env.config.AfterWrites == nil {
 		n.loop.Add(namespace.Name)
 		return
@@ -83,9 +95,16 @@ func (n *namespaces) enqueue(obj any) {
 	n.env.config.AfterWrites(namespace.Name, func() { n.loop.Add(namespace.Name) })
 }
 
+func (n *namespaces) forget(obj any) {
+	if namespace, ok := reconcile.Deleted[*corev1.Namespace](obj); ok {
+		n.mu.Lock()
+		delete(n.terminating, namespace.UID)
+		n.mu.Unlock()
+	}
+}
+
 // graceLeft returns how long to wait for other API servers, which must see that the
-// namespace is terminating. It is 0 for a single server, see enqueue. The time of the deletion is
-// that of the clock of the server that got the request.
+// namespace is terminating. It is 0 for a single server, see enqueue.
 func (n *namespaces) graceLeft(ctx context.Context, name string) (time.Duration, error) {
 	if alone := n.env.config.Alone; alone != nil {
 		if isAlone, err := alone(ctx); isAlone || err != nil {
@@ -99,11 +118,13 @@ func (n *namespaces) graceLeft(ctx context.Context, name string) (time.Duration,
 	if err != nil {
 		return 0, fmt.Errorf("get namespace %s: %w", name, err)
 	}
-	if namespace.DeletionTimestamp == nil { // another namespace of that name was created since
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	since, known := n.terminating[namespace.UID]
+	if !known { // another namespace of that name was created since
 		return 0, nil
 	}
-	// The timestamp has whole seconds, rounded down.
-	return kube.NamespaceGrace + time.Second - time.Since(namespace.DeletionTimestamp.Time), nil
+	return kube.NamespaceGrace - time.Since(since), nil
 }
 
 // handle deletes the content of one namespace. If an aggregated API server is down, the

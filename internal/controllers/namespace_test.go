@@ -8,13 +8,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	listers "k8s.io/client-go/listers/core/v1"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/tools/cache"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 // testNamespaces has one terminating namespace, "old".
@@ -30,9 +30,10 @@ func testNamespaces(t *testing.T, cfg Config) (*namespaces, *corev1.Namespace) {
 		t.Fatal(err)
 	}
 	return &namespaces{
-		env:    &environment{config: cfg},
-		loop:   reconcile.New(reconcile.Config[string]{MinRetry: time.Second, MaxRetry: time.Second}),
-		lister: listers.NewNamespaceLister(indexer),
+		env:         &environment{config: cfg},
+		loop:        reconcile.New(reconcile.Config[string]{MinRetry: time.Second, MaxRetry: time.Second}),
+		lister:      listers.NewNamespaceLister(indexer),
+		terminating: map[types.UID]time.Time{},
 	}, old
 }
 
@@ -54,11 +55,14 @@ func TestGracePeriodWithSeveralServers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, old := testNamespaces(t, Config{Alone: test.alone})
-			// That of a deletion 4.1 s ago may read 5 s ago.
-			*old.DeletionTimestamp = metav1.NewTime(time.Now().Add(-kube.NamespaceGrace))
+			n.enqueue(old)
 			left, err := n.graceLeft(t.Context(), "old")
 			if left > 0 != test.waits || (err != nil) != test.wantError {
 				t.Errorf("it waits for %s, %v", left, err)
+			}
+			n.forget(old)
+			if left, err = n.graceLeft(t.Context(), "old"); left > 0 || (err != nil) != test.wantError {
+				t.Errorf("after the end it waits for %s, %v", left, err)
 			}
 		})
 	}
