@@ -18,7 +18,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
@@ -151,15 +150,15 @@ func bootstrapPolicy() kube.Policy {
 	return policy
 }
 
-// installPolicy writes the bootstrap RBAC policy.
+// installPolicy writes the bootstrap RBAC policy, unless CreateFirstObjects has written it.
 func (s *Server) installPolicy(ctx context.Context, client kubernetes.Interface) error {
-	if !s.Serves(rbacv1.SchemeGroupVersion.WithResource("clusterroles")) {
-		return nil // the configuration disables RBAC
+	if s.hasPolicy || !s.Serves(rbacv1.SchemeGroupVersion.WithResource("clusterroles")) {
+		return nil // with the resource disabled, there is no RBAC
 	}
 	if err := kube.EnsureRBAC(ctx, client, s.log, bootstrapPolicy()); err != nil {
 		return fmt.Errorf("write the bootstrap RBAC policy: %w", err)
 	}
-	return s.AwaitPolicy(ctx)
+	return nil
 }
 
 // ProveWrite makes the authenticated write that readiness means: it sets an annotation of
@@ -289,36 +288,6 @@ func (b bootstrapAdmission) Validate(ctx context.Context, attributes admission.A
 func isBootstrap(attributes admission.Attributes) bool {
 	_, is := attributes.GetUserInfo().(bootstrapUser)
 	return is
-}
-
-// policyPoll is the interval at which AwaitPolicy checks the caches of the authorizer.
-const policyPoll = 2 * time.Millisecond
-
-// AwaitPolicy returns when the caches of the RBAC authorizer have the bootstrap policy
-// that [kube.EnsureRBAC] has written, some milliseconds after the writes. An informer
-// whose request is refused before that retries only after a second.
-func (s *Server) AwaitPolicy(ctx context.Context) error {
-	if !s.rbac {
-		return nil
-	}
-	rbac := s.informers.Rbac().V1()
-	roles, bindings := rbac.ClusterRoles().Lister(), rbac.ClusterRoleBindings().Lister()
-	policy := kube.BootstrapPolicy()
-	seen := func(context.Context) (bool, error) {
-		for _, binding := range policy.ClusterRoleBindings {
-			if _, err := bindings.Get(binding.Name); err != nil {
-				return false, nil
-			}
-			if _, err := roles.Get(binding.RoleRef.Name); err != nil {
-				return false, nil
-			}
-		}
-		return true, nil
-	}
-	if err := wait.PollUntilContextCancel(ctx, policyPoll, true, seen); err != nil {
-		return fmt.Errorf("wait until the RBAC authorizer has the bootstrap policy: %w", context.Cause(ctx))
-	}
-	return nil
 }
 
 // controllersRole allows the user system:kube-controller-manager to take part in the leader

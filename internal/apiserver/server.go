@@ -46,6 +46,7 @@ type Server struct {
 	profile              profile
 	remote               remote
 	rbac, flowControl    bool
+	hasPolicy            bool // CreateFirstObjects has stored the RBAC policy
 	drain                *drain
 	bootstrap            bootstrapToken
 	stopGrace            time.Duration
