@@ -5,7 +5,6 @@ import (
 	"crypto/subtle"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -44,7 +43,6 @@ const (
 // and all checks of /readyz but processCheck succeed. Call it while the server serves.
 func (s *Server) writeBootstrap(ctx context.Context) error {
 	config := s.bootstrapConfig()
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return endingTransport{ctx, next} })
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("make the bootstrap client: %w", err)
@@ -88,27 +86,6 @@ func (s *Server) writeBootstrap(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// endingTransport sends no requests after the end of ctx. The reconciliation of RBAC
-// has no context: while a server stops it would retry each of its requests for as
-// long as it gets 429 with Retry-After.
-type endingTransport struct {
-	ctx  context.Context
-	next http.RoundTripper
-}
-
-// RoundTrip implements [http.RoundTripper].
-func (t endingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if t.ctx.Err() == nil {
-		return t.next.RoundTrip(r)
-	}
-	if r.Body != nil {
-		_ = r.Body.Close() // the contract of RoundTrip; nothing was read
-	}
-	// Not the error of the context: retry.OnError would return the error of an earlier
-	// attempt instead, or none.
-	return nil, errStopping
 }
 
 // install writes the bootstrap objects concurrently.
