@@ -191,7 +191,6 @@ func (b *builder) newNative(c *configs, delegate genericapiserver.DelegationTarg
 func (b *builder) newAggregator(c *configs, delegate genericapiserver.DelegationTarget,
 	extensions *crds.Server) (*aggregatorapiserver.APIAggregator, kube.OpenAPIConfigs, error) {
 	c.aggregator.GenericConfig.DisabledPostStartHooks.Insert(kube.DiscoveryHook)
-	delegate, openAPI := kube.TakeOpenAPI(c.aggregator, delegate)
 	restore := kube.LeaveOutCRDAPIServices(c.aggregator, string(b.bootstrap))
 	aggregator, err := controlplane.CreateAggregatorServer(c.aggregator.Complete(), delegate,
 		extensions.Definitions(), false,
@@ -199,13 +198,14 @@ func (b *builder) newAggregator(c *configs, delegate genericapiserver.Delegation
 	if err == nil {
 		err = kube.DropDiscovery(aggregator)
 	}
+	var openAPI kube.OpenAPIConfigs
+	if err == nil {
+		openAPI, err = kube.TakeOpenAPI(aggregator)
+	}
 	if err != nil {
 		return nil, openAPI, fmt.Errorf("create the aggregator: %w", err)
 	}
 	restore(aggregator)
-	if err := kube.CheckOpenAPITaken(aggregator); err != nil {
-		return nil, openAPI, err
-	}
 	b.groups = apiservices.NewGroups(extensions, aggregator)
 	if !c.extensions.GenericConfig.MergedResourceConfig.ResourceEnabled(
 		apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")) {
