@@ -39,15 +39,15 @@ const (
 )
 
 // writeBootstrap writes the objects that every server has: the bootstrap RBAC policy and
-// the CRD of ServiceEndpoint. It returns when stored policies that mutate are in force
-// and all checks of /readyz but processCheck succeed. Call it while the server serves.
+// the CRD of ServiceEndpoint. It returns when all checks of /readyz but processCheck succeed.
+// Call it while the server serves.
 func (s *Server) writeBootstrap(ctx context.Context) error {
 	config := s.bootstrapConfig()
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("make the bootstrap client: %w", err)
 	}
-	mutating, err := s.mutating.stored(ctx)
+	mutating, err := s.storesMutatingPolicies(ctx)
 	if err != nil {
 		return err
 	}
@@ -79,11 +79,6 @@ func (s *Server) writeBootstrap(ctx context.Context) error {
 		return err
 	}); err != nil {
 		return fmt.Errorf("wait for the API server to be ready: %w", err)
-	}
-	if mutating {
-		if err := s.awaitMutatingPolicies(ctx); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -198,11 +193,6 @@ func (s *Server) poll(ctx context.Context, check func(context.Context) error) er
 				reason = damage
 			}
 			s.progress.failed(s.log, reason)
-		}
-		if apierrors.IsServiceUnavailable(err) {
-			// A mutating admission policy that matches the write needs schemas:
-			// upstream's dispatcher refuses the request until it has them.
-			s.BuildOpenAPI()
 		}
 		select {
 		case <-ctx.Done():

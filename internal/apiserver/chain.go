@@ -251,8 +251,7 @@ func (b *builder) chain(c *configs) error {
 	if err != nil {
 		return fmt.Errorf("prepare the aggregator: %w", err)
 	}
-	b.mutating = b.mutatingPolicies()
-	documents.addOpenAPI(aggregator.GenericAPIServer, openAPI, extensions, b.mutating, b.config.Log)
+	documents.addOpenAPI(aggregator.GenericAPIServer, openAPI, extensions, b.config.Log)
 	b.loopback.Serve(aggregator.GenericAPIServer.Handler)
 	b.caches.started = b.informers.settle
 	b.caches.factories = []informerFactory{b.informers, extensions, aggregator.APIRegistrationInformers}

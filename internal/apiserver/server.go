@@ -51,7 +51,6 @@ type Server struct {
 	bootstrap            bootstrapToken
 	stopGrace            time.Duration
 	openAPI              *lazyOpenAPI
-	mutating             *mutatingPolicies
 	encryption           value.ResourceTransformers // nil without encryption
 	log                  *slog.Logger
 	progress             progress
