@@ -238,8 +238,8 @@ type controllers struct{ run []func(context.Context) }
 
 func (s *Server) newControllers(crds client.CustomResourceDefinitionsGetter,
 	alone func(context.Context) (bool, error)) (*controllers, *establish.EstablishingController, error) {
-	reader := customresources.LightDefinitions{Metadata: s.definitions.getMetadata, Lighten: lighten}
-	crds = reader.StatusClient(crds)
+	crds = customresources.StatusClient{CustomResourceDefinitionsGetter: crds, Metadata: s.definitions.getMetadata,
+		Lighten: lighten}
 	informer := s.informer
 	naming := status.NewNamingConditionController(klog.Background(), informer, crds)
 	establishing := establish.NewEstablishingController(informer, crds)
