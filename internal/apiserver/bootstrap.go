@@ -54,12 +54,6 @@ func (s *Server) writeBootstrap(ctx context.Context) error {
 	if mutating {
 		s.BuildOpenAPI()
 	}
-	if err := s.poll(ctx, func(ctx context.Context) error {
-		_, err := client.Discovery().RESTClient().Get().AbsPath("/livez/ping").DoRaw(ctx)
-		return err
-	}); err != nil {
-		return fmt.Errorf("wait for the API server to answer: %w", err)
-	}
 	// With the feature StorageVersionAPI, the server refuses writes until it has
 	// published its storage versions.
 	var installed error

@@ -160,7 +160,10 @@ func (b *builder) newExtensions(c *configs) (*crds.Server, error) {
 	notFound := notfoundhandler.New(b.generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
 	c.extensions.GenericConfig.SkipOpenAPIInstallation = true // buildOnFirstRequest installs it
 	extensions, err := crds.New(crds.Config{
-		Upstream: c.extensions, Alone: b.config.Alone, Discovery: b.discovery, Populated: b.populated,
+		Upstream: c.extensions, Alone: b.config.Alone, Discovery: b.discovery,
+		Populated: func(ctx context.Context, resource schema.GroupResource) (bool, error) {
+			return b.config.Storage.HasObjects(ctx, resource, "")
+		},
 		Population: b.config.Storage.Population(), IdleTypeBytes: b.settings.Limits.IdleTypes.Value(),
 	}, genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
 	if err != nil {
@@ -207,10 +210,6 @@ func (b *builder) newAggregator(c *configs, delegate genericapiserver.Delegation
 	}
 	restore(aggregator)
 	b.groups = apiservices.NewGroups(extensions, aggregator)
-	if !c.extensions.GenericConfig.MergedResourceConfig.ResourceEnabled(
-		apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")) {
-		return aggregator, openAPI, nil
-	}
 	known := aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer()
 	registrar, err := apiservices.NewRegistrar(extensions, known, b.generic.LoopbackClientConfig, b.config.Log)
 	if err != nil {
@@ -273,11 +272,6 @@ func prepare(aggregator *aggregatorapiserver.APIAggregator,
 		return nil, err
 	}
 	return prepared.Run, kube.DropRouteLeftovers(append(delegates, aggregator.GenericAPIServer)...)
-}
-
-// populated reports whether a custom resource has objects.
-func (b *builder) populated(ctx context.Context, resource schema.GroupResource) (bool, error) {
-	return b.config.Storage.HasObjects(ctx, resource, "")
 }
 
 // configs are the three servers' configurations.

@@ -118,14 +118,11 @@ func (s *Server) installAPI(config Config,
 		catalog: s.catalog, alone: config.Alone, names: newNames(s.catalog, s.exists, s.filled.HasSynced),
 	}
 	store.CreateStrategy = establishing{store.CreateStrategy}
-	resource := apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
-	if generic.MergedResourceConfig.ResourceEnabled(resource) {
-		group.VersionedResourcesStorageMap[apiextensionsv1.SchemeGroupVersion.Version] = map[string]rest.Storage{
-			resource.Resource: registry,
-			resource.Resource + "/status": &statusRegistry{
-				customresourcedefinition.NewStatusREST(apiextensionsapiserver.Scheme, store), registry,
-			},
-		}
+	group.VersionedResourcesStorageMap[apiextensionsv1.SchemeGroupVersion.Version] = map[string]rest.Storage{
+		"customresourcedefinitions": registry,
+		"customresourcedefinitions/status": &statusRegistry{
+			customresourcedefinition.NewStatusREST(apiextensionsapiserver.Scheme, store), registry,
+		},
 	}
 	if err := s.GenericAPIServer.InstallAPIGroup(&group); err != nil {
 		return nil, fmt.Errorf("install the API of CustomResourceDefinitions: %w", err)
