@@ -100,7 +100,7 @@ func (s *server) applyManifests(ctx context.Context, files fs.FS) error {
 	}
 	// The error of the last attempt says more than that of the wait.
 	_ = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, unavailableTimeout, true,
-		func(ctx context.Context) (bool, error) {
+		func(context.Context) (bool, error) { // the timeout bounds no attempt
 			err = applier.ApplyFS(ctx, files)
 			return !apierrors.IsServiceUnavailable(err), nil
 		})
