@@ -193,5 +193,7 @@ spec: {policyName: mark}
 	if got := s.Kubectl("", "get", "namespace", "kube-system", "-o", "jsonpath={.metadata.labels.marked}"); got != "" {
 		t.Errorf("the policy has changed a write of the server: the label is %q", got)
 	}
-	harness.Eventually(t, "the policy is in force after the start", inForce)
+	if err := inForce(); err != nil {
+		t.Errorf("the policy is not in force for the first write after the start: %v", err)
+	}
 }

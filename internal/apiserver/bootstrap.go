@@ -39,8 +39,8 @@ const (
 )
 
 // writeBootstrap writes the objects that every server has: the bootstrap RBAC policy and
-// the CRD of ServiceEndpoint. It returns when all checks of /readyz but processCheck succeed.
-// Call it while the server serves.
+// the CRD of ServiceEndpoint. It returns when all checks of /readyz but processCheck succeed,
+// and stored policies that mutate have their schemas. Call it while the server serves.
 func (s *Server) writeBootstrap(ctx context.Context) error {
 	config := s.bootstrapConfig()
 	client, err := kubernetes.NewForConfig(config)
@@ -73,6 +73,11 @@ func (s *Server) writeBootstrap(ctx context.Context) error {
 		return err
 	}); err != nil {
 		return fmt.Errorf("wait for the API server to be ready: %w", err)
+	}
+	if mutating {
+		if err := s.openAPI.wait(ctx); ctx.Err() != nil { // a failed build is in the log
+			return fmt.Errorf("wait until mutating admission policies are in force: %w", err)
+		}
 	}
 	return nil
 }

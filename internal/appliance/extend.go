@@ -90,8 +90,8 @@ func (s *server) startExtension(ctx context.Context) error {
 // unavailableTimeout bounds how long the program's manifests are refused as unavailable.
 const unavailableTimeout = 20 * time.Second
 
-// applyManifests applies the program's manifests. Stored policies that mutate refuse what they
-// match until they have read the OpenAPI documents, some tenths of a second after the start.
+// applyManifests applies the program's manifests. Policies that mutate refuse what they match
+// until they have read the OpenAPI documents, some milliseconds after these are built.
 func (s *server) applyManifests(ctx context.Context, files fs.FS) error {
 	s.api.server.BuildOpenAPI() // see startManifests
 	applier, err := manifests.New(manifests.Config{Client: s.api.server.Loopback(), Log: s.log})
