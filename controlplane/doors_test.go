@@ -250,7 +250,7 @@ func withGate(name string) *config.ServerConfiguration {
 }
 
 // TestMutatingPolicy: a policy that mutates is in force, although the program has requested no
-// OpenAPI document.
+// OpenAPI document; after the next start also for the program's manifests.
 func TestMutatingPolicy(t *testing.T) {
 	const policy = `
 apiVersion: admissionregistration.k8s.io/v1
@@ -269,7 +269,8 @@ kind: MutatingAdmissionPolicyBinding
 metadata: {name: label}
 spec: {policyName: label}
 `
-	cp := start(t, controlplane.Options{})
+	dir := t.TempDir()
+	cp := start(t, controlplane.Options{Dir: dir})
 	for i, text := range strings.Split(policy, "---") {
 		object := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
@@ -288,6 +289,15 @@ spec: {policyName: label}
 	})
 	if err != nil {
 		t.Error("no created config map had the label of the policy")
+	}
+	if err := cp.Stop(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	manifest := "{apiVersion: v1, kind: ConfigMap, metadata: {name: later, namespace: default}}"
+	cp = start(t, controlplane.Options{Dir: dir, Manifests: fstest.MapFS{"later.yaml": {Data: []byte(manifest)}}})
+	later, err := kubernetes.NewForConfigOrDie(cp.RESTConfig()).CoreV1().ConfigMaps("default").Get(t.Context(), "later", metav1.GetOptions{})
+	if err != nil || later.Labels["seen"] != "yes" {
+		t.Errorf("the config map of the manifests has the labels %v, %v", later.Labels, err)
 	}
 }
 

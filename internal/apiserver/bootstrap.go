@@ -5,7 +5,6 @@ import (
 	"crypto/subtle"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -18,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
@@ -41,27 +39,20 @@ const (
 )
 
 // writeBootstrap writes the objects that every server has: the bootstrap RBAC policy and
-// the CRD of ServiceEndpoint. It returns when stored policies that mutate are in force
-// and all checks of /readyz but processCheck succeed. Call it while the server serves.
+// the CRD of ServiceEndpoint. It returns when all checks of /readyz but processCheck succeed,
+// and stored policies that mutate have their schemas. Call it while the server serves.
 func (s *Server) writeBootstrap(ctx context.Context) error {
 	config := s.bootstrapConfig()
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return endingTransport{ctx, next} })
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("make the bootstrap client: %w", err)
 	}
-	mutating, err := s.mutating.stored(ctx)
+	mutating, err := s.storesMutatingPolicies(ctx)
 	if err != nil {
 		return err
 	}
 	if mutating {
 		s.BuildOpenAPI()
-	}
-	if err := s.poll(ctx, func(ctx context.Context) error {
-		_, err := client.Discovery().RESTClient().Get().AbsPath("/livez/ping").DoRaw(ctx)
-		return err
-	}); err != nil {
-		return fmt.Errorf("wait for the API server to answer: %w", err)
 	}
 	// With the feature StorageVersionAPI, the server refuses writes until it has
 	// published its storage versions.
@@ -84,32 +75,11 @@ func (s *Server) writeBootstrap(ctx context.Context) error {
 		return fmt.Errorf("wait for the API server to be ready: %w", err)
 	}
 	if mutating {
-		if err := s.awaitMutatingPolicies(ctx); err != nil {
-			return err
+		if err := s.openAPI.wait(ctx); ctx.Err() != nil { // a failed build is in the log
+			return fmt.Errorf("wait until mutating admission policies are in force: %w", err)
 		}
 	}
 	return nil
-}
-
-// endingTransport sends no requests after the end of ctx. The reconciliation of RBAC
-// has no context: while a server stops it would retry each of its requests for as
-// long as it gets 429 with Retry-After.
-type endingTransport struct {
-	ctx  context.Context
-	next http.RoundTripper
-}
-
-// RoundTrip implements [http.RoundTripper].
-func (t endingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if t.ctx.Err() == nil {
-		return t.next.RoundTrip(r)
-	}
-	if r.Body != nil {
-		_ = r.Body.Close() // the contract of RoundTrip; nothing was read
-	}
-	// Not the error of the context: retry.OnError would return the error of an earlier
-	// attempt instead, or none.
-	return nil, errStopping
 }
 
 // install writes the bootstrap objects concurrently.
@@ -151,15 +121,15 @@ func bootstrapPolicy() kube.Policy {
 	return policy
 }
 
-// installPolicy writes the bootstrap RBAC policy.
+// installPolicy writes the bootstrap RBAC policy, unless CreateFirstObjects has written it.
 func (s *Server) installPolicy(ctx context.Context, client kubernetes.Interface) error {
-	if !s.Serves(rbacv1.SchemeGroupVersion.WithResource("clusterroles")) {
-		return nil // the configuration disables RBAC
+	if s.hasPolicy || !s.Serves(rbacv1.SchemeGroupVersion.WithResource("clusterroles")) {
+		return nil // with the resource disabled, there is no RBAC
 	}
 	if err := kube.EnsureRBAC(ctx, client, s.log, bootstrapPolicy()); err != nil {
 		return fmt.Errorf("write the bootstrap RBAC policy: %w", err)
 	}
-	return s.AwaitPolicy(ctx)
+	return nil
 }
 
 // ProveWrite makes the authenticated write that readiness means: it sets an annotation of
@@ -223,11 +193,6 @@ func (s *Server) poll(ctx context.Context, check func(context.Context) error) er
 			}
 			s.progress.failed(s.log, reason)
 		}
-		if apierrors.IsServiceUnavailable(err) {
-			// A mutating admission policy that matches the write needs schemas:
-			// upstream's dispatcher refuses the request until it has them.
-			s.BuildOpenAPI()
-		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%w; last answer: %w", context.Cause(ctx), err)
@@ -289,36 +254,6 @@ func (b bootstrapAdmission) Validate(ctx context.Context, attributes admission.A
 func isBootstrap(attributes admission.Attributes) bool {
 	_, is := attributes.GetUserInfo().(bootstrapUser)
 	return is
-}
-
-// policyPoll is the interval at which AwaitPolicy checks the caches of the authorizer.
-const policyPoll = 2 * time.Millisecond
-
-// AwaitPolicy returns when the caches of the RBAC authorizer have the bootstrap policy
-// that [kube.EnsureRBAC] has written, some milliseconds after the writes. An informer
-// whose request is refused before that retries only after a second.
-func (s *Server) AwaitPolicy(ctx context.Context) error {
-	if !s.rbac {
-		return nil
-	}
-	rbac := s.informers.Rbac().V1()
-	roles, bindings := rbac.ClusterRoles().Lister(), rbac.ClusterRoleBindings().Lister()
-	policy := kube.BootstrapPolicy()
-	seen := func(context.Context) (bool, error) {
-		for _, binding := range policy.ClusterRoleBindings {
-			if _, err := bindings.Get(binding.Name); err != nil {
-				return false, nil
-			}
-			if _, err := roles.Get(binding.RoleRef.Name); err != nil {
-				return false, nil
-			}
-		}
-		return true, nil
-	}
-	if err := wait.PollUntilContextCancel(ctx, policyPoll, true, seen); err != nil {
-		return fmt.Errorf("wait until the RBAC authorizer has the bootstrap policy: %w", context.Cause(ctx))
-	}
-	return nil
 }
 
 // controllersRole allows the user system:kube-controller-manager to take part in the leader

@@ -160,7 +160,10 @@ func (b *builder) newExtensions(c *configs) (*crds.Server, error) {
 	notFound := notfoundhandler.New(b.generic.Serializer, genericapifilters.NoMuxAndDiscoveryIncompleteKey)
 	c.extensions.GenericConfig.SkipOpenAPIInstallation = true // buildOnFirstRequest installs it
 	extensions, err := crds.New(crds.Config{
-		Upstream: c.extensions, Alone: b.config.Alone, Discovery: b.discovery, Populated: b.populated,
+		Upstream: c.extensions, Alone: b.config.Alone, Discovery: b.discovery,
+		Populated: func(ctx context.Context, resource schema.GroupResource) (bool, error) {
+			return b.config.Storage.HasObjects(ctx, resource, "")
+		},
 		Population: b.config.Storage.Population(), IdleTypeBytes: b.settings.Limits.IdleTypes.Value(),
 	}, genericapiserver.NewEmptyDelegateWithCustomHandler(notFound))
 	if err != nil {
@@ -191,7 +194,6 @@ func (b *builder) newNative(c *configs, delegate genericapiserver.DelegationTarg
 func (b *builder) newAggregator(c *configs, delegate genericapiserver.DelegationTarget,
 	extensions *crds.Server) (*aggregatorapiserver.APIAggregator, kube.OpenAPIConfigs, error) {
 	c.aggregator.GenericConfig.DisabledPostStartHooks.Insert(kube.DiscoveryHook)
-	delegate, openAPI := kube.TakeOpenAPI(c.aggregator, delegate)
 	restore := kube.LeaveOutCRDAPIServices(c.aggregator, string(b.bootstrap))
 	aggregator, err := controlplane.CreateAggregatorServer(c.aggregator.Complete(), delegate,
 		extensions.Definitions(), false,
@@ -199,18 +201,15 @@ func (b *builder) newAggregator(c *configs, delegate genericapiserver.Delegation
 	if err == nil {
 		err = kube.DropDiscovery(aggregator)
 	}
+	var openAPI kube.OpenAPIConfigs
+	if err == nil {
+		openAPI, err = kube.TakeOpenAPI(aggregator)
+	}
 	if err != nil {
 		return nil, openAPI, fmt.Errorf("create the aggregator: %w", err)
 	}
 	restore(aggregator)
-	if err := kube.CheckOpenAPITaken(aggregator); err != nil {
-		return nil, openAPI, err
-	}
 	b.groups = apiservices.NewGroups(extensions, aggregator)
-	if !c.extensions.GenericConfig.MergedResourceConfig.ResourceEnabled(
-		apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")) {
-		return aggregator, openAPI, nil
-	}
 	known := aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer()
 	registrar, err := apiservices.NewRegistrar(extensions, known, b.generic.LoopbackClientConfig, b.config.Log)
 	if err != nil {
@@ -251,8 +250,7 @@ func (b *builder) chain(c *configs) error {
 	if err != nil {
 		return fmt.Errorf("prepare the aggregator: %w", err)
 	}
-	b.mutating = b.mutatingPolicies()
-	documents.addOpenAPI(aggregator.GenericAPIServer, openAPI, extensions, b.mutating, b.config.Log)
+	documents.addOpenAPI(aggregator.GenericAPIServer, openAPI, extensions, b.config.Log)
 	b.loopback.Serve(aggregator.GenericAPIServer.Handler)
 	b.caches.started = b.informers.settle
 	b.caches.factories = []informerFactory{b.informers, extensions, aggregator.APIRegistrationInformers}
@@ -274,11 +272,6 @@ func prepare(aggregator *aggregatorapiserver.APIAggregator,
 		return nil, err
 	}
 	return prepared.Run, kube.DropRouteLeftovers(append(delegates, aggregator.GenericAPIServer)...)
-}
-
-// populated reports whether a custom resource has objects.
-func (b *builder) populated(ctx context.Context, resource schema.GroupResource) (bool, error) {
-	return b.config.Storage.HasObjects(ctx, resource, "")
 }
 
 // configs are the three servers' configurations.

@@ -16,7 +16,7 @@ import (
 
 // delegates configures the apiextensions server and the aggregator.
 func (b *builder) delegates(native *controlplane.Config, initializers []admission.PluginInitializer) (*configs, error) {
-	b.dialReferences(native.ProxyTransport)
+	native.ProxyTransport.DialContext = b.remote.dial // webhook clients and the aggregator take it from there
 	authInfo := webhook.NewDefaultAuthenticationInfoResolverWrapper(native.ProxyTransport, b.generic.EgressSelector,
 		b.generic.LoopbackClientConfig, b.generic.TracerProvider)
 	// With more than one server, apiextensions holds a new CRD back for 5 s so

@@ -15,8 +15,8 @@ import (
 )
 
 // CreateFirstObjects stores the RBAC policy and the flow control of a new server: the 170 requests
-// for them would take as long as the rest of its start. [kube.EnsureRBAC] and upstream's
-// post-start hook find them then. Call it when the store can be read, before FillCaches.
+// for them would take as long as the rest of its start. [kube.EnsureRBAC] is not called then, and
+// upstream's post-start hook finds its objects. Call it when the store can be read, before FillCaches.
 func (s *Server) CreateFirstObjects(ctx context.Context) error {
 	if isNew, err := s.storage.IsNew(ctx); err != nil || !isNew {
 		return err
@@ -54,5 +54,9 @@ func (s *Server) CreateFirstObjects(ctx context.Context) error {
 			add(flow.WithResource("flowschemas"), schema)
 		}
 	}
-	return s.storage.CreateFirst(ctx, s.stores, objects)
+	if err := s.storage.CreateFirst(ctx, s.stores, objects); err != nil {
+		return err
+	}
+	s.hasPolicy = true
+	return nil
 }

@@ -97,7 +97,9 @@ func (b *builder) adaptAuthentication(c *genericapiserver.Config) error {
 	if err := allowAnonymousHealth(c, b.options.Authentication.AuthenticationConfigFile); err != nil {
 		return fmt.Errorf("allow anonymous access to the health checks: %w", err)
 	}
-	b.refuseRevokedKeys(c)
+	if b.config.Revoked != nil {
+		c.Authentication.Authenticator = refuseRevoked(c.Authentication.Authenticator, b.config.Revoked)
+	}
 	return nil
 }
 
@@ -113,13 +115,6 @@ func (b *builder) cacheCertificates(c *genericapiserver.Config) {
 	}
 	c.Authentication.Authenticator = newCertificateCache(c.Authentication.Authenticator, trusted.CurrentCABundleContent,
 		userHeaders, clock.RealClock{})
-}
-
-// refuseRevokedKeys refuses revoked client certificates, if there is a list of them.
-func (b *builder) refuseRevokedKeys(c *genericapiserver.Config) {
-	if b.config.Revoked != nil {
-		c.Authentication.Authenticator = refuseRevoked(c.Authentication.Authenticator, b.config.Revoked)
-	}
 }
 
 // needsIdentityLease reports whether other servers or the garbage collector of storage

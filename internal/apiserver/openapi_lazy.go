@@ -46,8 +46,9 @@ func buildOnFirstRequest(server *genericapiserver.GenericAPIServer, configs kube
 
 // lazyOpenAPI serves the merged documents of all servers. The first request
 // builds them; concurrent requests wait. A request of the server itself does not
-// start the build, and waits for it: the admission plugin of mutating policies sends one at
-// every start (see [kube.ReadsPolicySchemas]). [Server.BuildOpenAPI] starts the build, too.
+// start the build, and waits for it: the admission plugin of mutating policies sends one for
+// the list of documents at every start, and refuses what its policies match until it has
+// the answer. [Server.BuildOpenAPI] starts the build, too.
 type lazyOpenAPI struct {
 	buildRequested chan struct{}
 	requestBuild   func()        // closes buildRequested
@@ -82,16 +83,6 @@ func (l *lazyOpenAPI) awaitSinks(ctx context.Context) (kube.OpenAPISinks, error)
 		return kube.OpenAPISinks{}, err
 	}
 	return l.sinks, nil
-}
-
-// isBuilt reports whether the documents can be served.
-func (l *lazyOpenAPI) isBuilt() bool {
-	select {
-	case <-l.built:
-		return l.err == nil
-	default:
-		return false
-	}
 }
 
 // ServeHTTP implements [http.Handler].
@@ -136,14 +127,13 @@ func addDocuments(aggregator *aggregatorapiserver.APIAggregator, copies *aggrega
 // addOpenAPI is called after the aggregator has prepared to run: its delegates have their
 // OpenAPI then. The documents are built later, see lazyOpenAPI.
 func (d *documents) addOpenAPI(server *genericapiserver.GenericAPIServer, taken kube.OpenAPIConfigs,
-	definitions crdopenapi.Source, policies *mutatingPolicies, log *slog.Logger) {
+	definitions crdopenapi.Source, log *slog.Logger) {
 	lazy := d.openAPI
 	d.build = func() (err error) {
 		lazy.sinks.V2, lazy.sinks.V3, err = kube.MergeOpenAPI(server, taken, lazy.mux)
 		return err
 	}
-	handler := crdopenapi.NewHandler(lazy, definitions, version.Kubernetes(), log)
-	serveOpenAPI(server.Handler.NonGoRestfulMux, policies.observe(lazy, handler))
+	serveOpenAPI(server.Handler.NonGoRestfulMux, crdopenapi.NewHandler(lazy, definitions, version.Kubernetes(), log))
 }
 
 // keepOpenAPI builds the merged documents at the first request and keeps v3 of the

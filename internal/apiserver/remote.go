@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
 	"slices"
@@ -75,10 +74,6 @@ func (b *builder) configureRemote() error {
 	b.remote.aggregator = aggregatorapiserver.NewLoopbackServiceResolver(b.remote.aggregator, host)
 	return nil
 }
-
-// dialReferences makes a transport dial the addresses that the resolvers return.
-// Webhook clients and the aggregator take the dial function out of it.
-func (b *builder) dialReferences(transport *http.Transport) { transport.DialContext = b.remote.dial }
 
 // followRemote adds the controllers for remote servers to the aggregator.
 func (b *builder) followRemote(aggregator *aggregatorapiserver.APIAggregator) (*documents, error) {

@@ -46,11 +46,11 @@ type Server struct {
 	profile              profile
 	remote               remote
 	rbac, flowControl    bool
+	hasPolicy            bool // CreateFirstObjects has stored the RBAC policy
 	drain                *drain
 	bootstrap            bootstrapToken
 	stopGrace            time.Duration
 	openAPI              *lazyOpenAPI
-	mutating             *mutatingPolicies
 	encryption           value.ResourceTransformers // nil without encryption
 	log                  *slog.Logger
 	progress             progress

@@ -6,7 +6,10 @@ import (
 	"io/fs"
 	"net"
 	"runtime/debug"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
@@ -67,12 +70,7 @@ func (p *process) listen() (*apiserver.Listener, error) {
 // startExtension applies the manifests and starts the controllers of the program.
 func (s *server) startExtension(ctx context.Context) error {
 	if files := s.extension.Manifests; files != nil {
-		s.api.server.BuildOpenAPI() // see startManifests
-		applier, err := manifests.New(manifests.Config{Client: s.api.server.Loopback(), Log: s.log})
-		if err != nil {
-			return err
-		}
-		if err := applier.ApplyFS(ctx, files); err != nil {
+		if err := s.applyManifests(ctx, files); err != nil {
 			return fmt.Errorf("apply the program's manifests: %w", err)
 		}
 	}
@@ -87,6 +85,26 @@ func (s *server) startExtension(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// unavailableTimeout bounds how long the program's manifests are refused as unavailable.
+const unavailableTimeout = 20 * time.Second
+
+// applyManifests applies the program's manifests. Policies that mutate refuse what they match
+// until they have read the OpenAPI documents, some milliseconds after these are built.
+func (s *server) applyManifests(ctx context.Context, files fs.FS) error {
+	s.api.server.BuildOpenAPI() // see startManifests
+	applier, err := manifests.New(manifests.Config{Client: s.api.server.Loopback(), Log: s.log})
+	if err != nil {
+		return err
+	}
+	// The error of the last attempt says more than that of the wait.
+	_ = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, unavailableTimeout, true,
+		func(context.Context) (bool, error) { // the timeout bounds no attempt
+			err = applier.ApplyFS(ctx, files)
+			return !apierrors.IsServiceUnavailable(err), nil
+		})
+	return err
 }
 
 // runController runs the controller until ctx ends. While another server leads, it does not

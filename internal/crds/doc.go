@@ -16,8 +16,8 @@
 //     own writes;
 //   - registry is the REST storage of CRDs; with one server it accepts names and
 //     establishes a CRD in the write that creates it;
-//   - emptyTypes answers plain lists and watches of types without objects, and requests
-//     for one object, for which nothing is built. Such a watch continues in upstream's handler when the first
+//   - emptyTypes answers plain lists and watches of types without objects, for which
+//     nothing is built. Such a watch continues in upstream's handler when the first
 //     object comes, from the revision before it;
 //   - front passes requests to upstream's handler. At the first request of a type it
 //     reads the CRD from which the handler builds the serving machinery, and it releases

@@ -9,7 +9,6 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/metrics"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	kubestorage "k8s.io/apiserver/pkg/storage"
@@ -19,9 +18,9 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
 )
 
-// emptyTypes answers lists and watches of types without objects, and requests for one
-// object, so that their serving machinery is not built. Upstream's handler answers unusual
-// requests. It is safe for concurrent use.
+// emptyTypes answers lists and watches of types without objects, so that their serving
+// machinery is not built. Upstream's handler answers unusual requests. It is safe for
+// concurrent use.
 type emptyTypes struct {
 	front      *front
 	population *storage.Population
@@ -39,7 +38,7 @@ func (e *emptyTypes) serve(w http.ResponseWriter, r *http.Request, info *request
 	crd *apiextensionsv1.CustomResourceDefinition) bool {
 	p := customresources.NewPlainRequest(r, info, crd)
 	if p == nil {
-		return e.serveAbsent(w, r, info, crd)
+		return false
 	}
 	since := storage.Current
 	version, err := storageVersioner.ParseResourceVersion(p.Options.ResourceVersion)
@@ -69,25 +68,6 @@ func (e *emptyTypes) serve(w http.ResponseWriter, r *http.Request, info *request
 	}
 	empty.Release()
 	return e.list(w, r, p, revision)
-}
-
-// serveAbsent answers a request for one object of a type without objects with 404. A type
-// in memory needs no answer from here: upstream's handler reads the object at once.
-func (e *emptyTypes) serveAbsent(w http.ResponseWriter, r *http.Request, info *request.RequestInfo,
-	crd *apiextensionsv1.CustomResourceDefinition) bool {
-	if e.front.isResident(crd.Name) || !customresources.NamesObject(r, info, crd) {
-		return false
-	}
-	holding, cancel := holdContext(r.Context())
-	defer cancel()
-	resource := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
-	empty, _, err := e.population.HoldEmpty(holding, resource, storage.Current)
-	if err != nil {
-		return false
-	}
-	empty.Release()
-	customresources.WriteNotFound(w, r, info)
-	return true
 }
 
 // list answers with no objects as of the revision. It returns false if it does not

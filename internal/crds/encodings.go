@@ -11,13 +11,15 @@ import (
 	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/memory"
 )
 
 const (
 	// maxEncodings bounds the compressed encodings that are kept, in bytes. 2,452
 	// CRDs of a cloud provider are 9 MB in a list and as much in a watch.
 	maxEncodings = 32 << 20
-	// encodingsIdle is how long they are kept after the last one was made.
+	// encodingsIdle is how long they are kept after the last use.
 	encodingsIdle = 30 * time.Second
 )
 
@@ -33,20 +35,20 @@ type encodingKey struct {
 // for concurrent use.
 type encodings struct {
 	encoding singleflight.Group
+	kept     *memory.Cache[encodingKey, []byte] // compressed
+}
 
-	mu    sync.Mutex
-	known map[encodingKey][]byte // compressed; all are dropped when there is no room for another
-	size  int                    // in bytes
-	idle  *time.Timer
+func newEncodings() *encodings {
+	return &encodings{kept: memory.NewCache[encodingKey, []byte](maxEncodings, encodingsIdle)}
 }
 
 // write writes the encoding of the key to w in one call. If it is not kept, encode
 // makes it.
 func (e *encodings) write(w io.Writer, key encodingKey, encode func(io.Writer) error) error {
-	compressed := e.get(key)
+	compressed := e.kept.Get(key)
 	if compressed == nil {
 		made, err, _ := e.encoding.Do(fmt.Sprint(key.encoder, "\x00", key.uid, "\x00", key.version), func() (any, error) {
-			if known := e.get(key); known != nil {
+			if known := e.kept.Get(key); known != nil {
 				return known, nil
 			}
 			var plain bytes.Buffer
@@ -54,7 +56,7 @@ func (e *encodings) write(w io.Writer, key encodingKey, encode func(io.Writer) e
 				return nil, err
 			}
 			encoded := compress(plain.Bytes())
-			e.add(key, encoded)
+			e.kept.Add(key, encoded, len(encoded))
 			return encoded, nil
 		})
 		if err != nil {
@@ -84,31 +86,3 @@ func compress(plain []byte) []byte {
 
 // buffers has buffers for compressing and decompressing.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// get returns nil if the encoding is not kept.
-func (e *encodings) get(key encodingKey) []byte {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.known[key]
-}
-
-func (e *encodings) add(key encodingKey, compressed []byte) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.idle == nil {
-		e.idle = time.AfterFunc(encodingsIdle, e.clear)
-	} else {
-		e.idle.Reset(encodingsIdle)
-	}
-	if e.size+len(compressed) > maxEncodings || e.known == nil {
-		e.known, e.size = map[encodingKey][]byte{}, 0
-	}
-	e.known[key] = compressed
-	e.size += len(compressed)
-}
-
-func (e *encodings) clear() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.known, e.size = nil, 0
-}

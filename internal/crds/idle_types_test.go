@@ -1,7 +1,10 @@
 package crds
 
 import (
+	"context"
+	"fmt"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -45,5 +48,25 @@ func TestIdleTypesAreBounded(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestReadsAfterCreations: a read that begins after a creation was answered gets the object,
+// whether or not its type is in memory.
+func TestReadsAfterCreations(t *testing.T) {
+	s := newTestServer(t)
+	s.install(t)
+	for i := range 20 {
+		name := fmt.Sprint("w", i)
+		s.create(t, name)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		for s.front.release(time.Now().Add(time.Hour)) == 0 && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+		if _, err := s.objects.Namespace("default").Get(t.Context(), name, metav1.GetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		s.delete(t, name)
 	}
 }

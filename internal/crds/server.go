@@ -118,14 +118,11 @@ func (s *Server) installAPI(config Config,
 		catalog: s.catalog, alone: config.Alone, names: newNames(s.catalog, s.exists, s.filled.HasSynced),
 	}
 	store.CreateStrategy = establishing{store.CreateStrategy}
-	resource := apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
-	if generic.MergedResourceConfig.ResourceEnabled(resource) {
-		group.VersionedResourcesStorageMap[apiextensionsv1.SchemeGroupVersion.Version] = map[string]rest.Storage{
-			resource.Resource: registry,
-			resource.Resource + "/status": &statusRegistry{
-				customresourcedefinition.NewStatusREST(apiextensionsapiserver.Scheme, store), registry,
-			},
-		}
+	group.VersionedResourcesStorageMap[apiextensionsv1.SchemeGroupVersion.Version] = map[string]rest.Storage{
+		"customresourcedefinitions": registry,
+		"customresourcedefinitions/status": &statusRegistry{
+			customresourcedefinition.NewStatusREST(apiextensionsapiserver.Scheme, store), registry,
+		},
 	}
 	if err := s.GenericAPIServer.InstallAPIGroup(&group); err != nil {
 		return nil, fmt.Errorf("install the API of CustomResourceDefinitions: %w", err)
@@ -238,8 +235,8 @@ type controllers struct{ run []func(context.Context) }
 
 func (s *Server) newControllers(crds client.CustomResourceDefinitionsGetter,
 	alone func(context.Context) (bool, error)) (*controllers, *establish.EstablishingController, error) {
-	reader := customresources.LightDefinitions{Metadata: s.definitions.getMetadata, Lighten: lighten}
-	crds = reader.StatusClient(crds)
+	crds = customresources.StatusClient{CustomResourceDefinitionsGetter: crds, Metadata: s.definitions.getMetadata,
+		Lighten: lighten}
 	informer := s.informer
 	naming := status.NewNamingConditionController(klog.Background(), informer, crds)
 	establishing := establish.NewEstablishingController(informer, crds)

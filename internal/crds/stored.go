@@ -63,7 +63,7 @@ func (d *storedDefinition) whole() (*apiextensions.CustomResourceDefinition, err
 // storedCodec decodes to a [storedDefinition].
 type storedCodec struct {
 	runtime.Codec
-	encodings encodings
+	encodings *encodings
 }
 
 // Decode implements [runtime.Decoder].

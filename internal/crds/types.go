@@ -3,7 +3,6 @@ package crds
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -78,11 +77,7 @@ func (f *front) resident() int {
 	return count
 }
 
-// countTimeout bounds how long a scrape waits for the first count.
-const countTimeout = time.Second
-
-// Metrics are the numbers of types that are installed, that have objects, and whose
-// serving machinery is built.
+// Metrics are the numbers of types that are installed and whose serving machinery is built.
 func (s *Server) Metrics() []prometheus.Collector {
 	gauge := func(state, help string, value func() int) prometheus.Collector {
 		options := prometheus.GaugeOpts{Name: "kube_hyper_mini_custom_types_" + state, Help: help}
@@ -92,18 +87,7 @@ func (s *Server) Metrics() []prometheus.Collector {
 		gauge("installed", "CustomResourceDefinitions that are stored.", s.catalog.size),
 		gauge("resident", "Types of custom resources whose serving machinery is in memory: those with recent requests.",
 			s.front.resident),
-		gauge("populated", "Types of custom resources that have objects; -1 while they cannot be counted.", s.populated),
 	}
-}
-
-func (s *Server) populated() int {
-	ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
-	defer cancel()
-	types, err := s.Types(ctx)
-	if err != nil {
-		return -1
-	}
-	return types.Populated
 }
 
 // Versions returns the group versions that CRDs serve, in no order.

@@ -24,7 +24,7 @@ type wholeReader struct{ store *genericstore.Store }
 // newWholeReader reads like the registry's store.
 func (d *definitions) newWholeReader(options genericregistry.RESTOptions) error {
 	config := *options.StorageConfig
-	config.Codec = &storedCodec{Codec: config.Codec}
+	config.Codec = &storedCodec{Codec: config.Codec, encodings: newEncodings()}
 	stored, destroy, err := options.Decorator(&config, d.prefix,
 		func(obj runtime.Object) (string, error) { return d.key(obj.(*storedDefinition).Name), nil },
 		func() runtime.Object { return &storedDefinition{} },

@@ -301,7 +301,7 @@ func TestMalformedDefinitionInAList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	codec := &storedCodec{Codec: protobuf.Codec}
+	codec := &storedCodec{Codec: protobuf.Codec, encodings: newEncodings()}
 	data, err := runtime.Encode(protobuf.Codec, internal(t, widgets()))
 	if err != nil {
 		t.Fatal(err)
@@ -329,7 +329,7 @@ func TestMalformedDefinitionInAList(t *testing.T) {
 // TestEncodingsAreShared: concurrent requests wait for one encoding, and encodings that are
 // not used are dropped.
 func TestEncodingsAreShared(t *testing.T) {
-	e := &encodings{}
+	e := newEncodings()
 	made := atomic.Int64{}
 	large := bytes.Repeat([]byte("a CRD "), 1000)
 	write := func(key encodingKey) []byte {
@@ -357,10 +357,10 @@ func TestEncodingsAreShared(t *testing.T) {
 	if made.Load() != 2 {
 		t.Errorf("encoded %d times, want once for each version", made.Load())
 	}
-	if kept := e.get(encodingKey{"json", "uid", "1"}); cap(kept) > len(large)/4 {
+	if kept := e.kept.Get(encodingKey{"json", "uid", "1"}); cap(kept) > len(large)/4 {
 		t.Errorf("%d bytes of memory are kept for %d", cap(kept), len(kept))
 	}
-	e.clear()
+	e.kept.Clear()
 	if write(encodingKey{"json", "uid", "1"}); made.Load() != 3 {
 		t.Error("an encoding is there that was dropped")
 	}
@@ -375,14 +375,18 @@ func TestEncodingsAreShared(t *testing.T) {
 
 // TestEncodingsAreBounded: there is room for some, and the last one is kept.
 func TestEncodingsAreBounded(t *testing.T) {
-	e, one := &encodings{}, make([]byte, maxEncodings/8)
+	e, one := newEncodings(), make([]byte, maxEncodings/8)
 	for i := range 30 {
-		e.add(encodingKey{version: fmt.Sprint(i)}, one)
+		e.kept.Add(encodingKey{version: fmt.Sprint(i)}, one, len(one))
 	}
-	if len(e.known)*len(one) > maxEncodings || e.size != len(e.known)*len(one) {
-		t.Errorf("%d bytes are kept, the limit is %d", e.size, maxEncodings)
+	kept := 0
+	for i := range 30 {
+		kept += len(e.kept.Get(encodingKey{version: fmt.Sprint(i)}))
 	}
-	if e.get(encodingKey{version: "29"}) == nil {
+	if kept > maxEncodings {
+		t.Errorf("%d bytes are kept, the limit is %d", kept, maxEncodings)
+	}
+	if e.kept.Get(encodingKey{version: "29"}) == nil {
 		t.Error("the last encoding is gone")
 	}
 }

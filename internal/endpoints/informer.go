@@ -110,7 +110,8 @@ func (r *Resolver) handler(loop *reconcile.Loop[Reference]) cache.ResourceEventH
 		UpdateFunc: func(previous, current any) {
 			before, okBefore := previous.(*unstructured.Unstructured)
 			after, okAfter := current.(*unstructured.Unstructured)
-			if okBefore && okAfter && before.GetResourceVersion() != after.GetResourceVersion() && sameSpec(before, after) {
+			if okBefore && okAfter && before.GetResourceVersion() != after.GetResourceVersion() &&
+				reflect.DeepEqual(before.Object["spec"], after.Object["spec"]) {
 				return // the status, which the prober writes
 			}
 			apply(current)
@@ -133,10 +134,6 @@ func (r *Resolver) setTargets(object *unstructured.Unstructured) Reference {
 	}
 	r.set(ref, targets)
 	return ref
-}
-
-func sameSpec(a, b *unstructured.Unstructured) bool {
-	return reflect.DeepEqual(a.Object["spec"], b.Object["spec"])
 }
 
 // targetsOf returns the targets of an object. An object with an invalid target, which

@@ -26,17 +26,17 @@ func (s *fillingStore) ReadinessCheck() error {
 
 func TestAwaitCaches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		caches, filled, filling := &watchCaches{}, &fillingStore{}, &fillingStore{}
+		s, filled, filling := &Storage{}, &fillingStore{}, &fillingStore{}
 		filled.filled.Store(true)
-		caches.stores = []storage.Interface{filled, filling}
+		s.caches.stores = []storage.Interface{filled, filling}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := caches.await(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		if err := s.AwaitCaches(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a cache is not filled, got %v", err)
 		}
 		began := time.Now()
 		time.AfterFunc(time.Second, func() { filling.filled.Store(true) })
-		if err := caches.await(t.Context()); err != nil || time.Since(began) < time.Second {
+		if err := s.AwaitCaches(t.Context()); err != nil || time.Since(began) < time.Second {
 			t.Errorf("returned after %v: %v", time.Since(began), err)
 		}
 	})

@@ -163,14 +163,9 @@ func (c *watchCaches) ready() bool {
 // only after 0.8 to 1.6 seconds (defaultBackoffInit of k8s.io/client-go/tools/cache).
 // It returns an error if ctx ends before.
 func (s *Storage) AwaitCaches(ctx context.Context) error {
-	return s.caches.await(ctx)
-}
-
-// await waits until all caches have their first list.
-func (c *watchCaches) await(ctx context.Context) error {
 	ticker := time.NewTicker(cachePoll)
 	defer ticker.Stop()
-	for !c.ready() {
+	for !s.caches.ready() {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("wait until the watch caches are filled: %w", context.Cause(ctx))

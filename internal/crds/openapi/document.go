@@ -68,48 +68,6 @@ func acceptsGzip(r *http.Request) bool {
 	return false
 }
 
-// cache keeps documents that were requested recently. It is safe for
-// concurrent use.
-type cache struct {
-	mu    sync.Mutex
-	known map[string]*document // by key
-	size  int
-	idle  *time.Timer
-}
-
-func newCache() *cache { return &cache{known: map[string]*document{}} }
-
-// get returns nil if the key is not cached.
-func (c *cache) get(key string) *document {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.idle != nil {
-		c.idle.Reset(idleAfter)
-	}
-	return c.known[key]
-}
-
-// add makes room by removing all other documents. The newest one is kept whatever its size.
-func (c *cache) add(key string, d *document) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.size += len(d.compressed); c.size > maxCached {
-		c.known, c.size = map[string]*document{}, len(d.compressed)
-	}
-	c.known[key] = d
-	if c.idle == nil {
-		c.idle = time.AfterFunc(idleAfter, c.clear)
-	} else {
-		c.idle.Reset(idleAfter)
-	}
-}
-
-func (c *cache) clear() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.known, c.size = map[string]*document{}, 0
-}
-
 // compressor collects a document and compresses it.
 type compressor struct {
 	buffer bytes.Buffer

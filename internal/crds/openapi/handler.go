@@ -26,6 +26,7 @@ import (
 	"k8s.io/apiserver/pkg/util/responsewriter"
 	"k8s.io/kube-openapi/pkg/handler3"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/memory"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
 )
 
@@ -45,7 +46,7 @@ type Handler struct {
 	source  Source
 	release string
 	log     *slog.Logger
-	cache   *cache
+	cache   *memory.Cache[string, *document]
 	// building has an entry while a document is built: one user can request the documents of
 	// all groups.
 	building chan struct{}
@@ -61,8 +62,8 @@ type Handler struct {
 // group version that base serves is left to base. release names the program that builds
 // the documents, for their hashes.
 func NewHandler(base http.Handler, source Source, release string, log *slog.Logger) *Handler {
-	return &Handler{base: base, source: source, release: release, log: log, cache: newCache(),
-		building: make(chan struct{}, 1)}
+	return &Handler{base: base, source: source, release: release, log: log,
+		cache: memory.NewCache[string, *document](maxCached, idleAfter), building: make(chan struct{}, 1)}
 }
 
 // ServeHTTP implements [http.Handler] as kube-openapi's handler and handler3
@@ -206,7 +207,7 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request, known index) {
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, e *customresources.Encoding, etag string,
 	build func(context.Context) ([]byte, error)) {
 	key := e.SubType + " " + r.URL.Path + " " + etag
-	d := h.cache.get(key)
+	d := h.cache.Get(key)
 	if d == nil && r.Header.Get("If-None-Match") == strconv.Quote(etag) {
 		d = &document{contentType: e.ContentType, etag: etag} // the client has it
 	}
@@ -238,14 +239,14 @@ func (h *Handler) built(ctx context.Context, key string,
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if d := h.cache.get(key); d != nil {
+	if d := h.cache.Get(key); d != nil {
 		return d, nil
 	}
 	d, err := build(context.WithoutCancel(ctx))
 	if err != nil {
 		return nil, err
 	}
-	h.cache.add(key, d)
+	h.cache.Add(key, d, len(d.compressed))
 	return d, nil
 }
 

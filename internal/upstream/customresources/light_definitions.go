@@ -29,36 +29,24 @@ import (
 // establishment with several servers, so that all of them see the names.
 const EstablishDelay = 5 * time.Second
 
-// LightDefinitions lets the controllers of CRDs work with CRDs that lack schemas and a
-// part of the metadata.
-type LightDefinitions struct {
+// StatusClient writes the status of light CRDs, which lack schemas and a part of the metadata.
+// The status subresource also takes the metadata of the request, so it adds what they lack.
+type StatusClient struct {
+	client.CustomResourceDefinitionsGetter
 	// Metadata reads a CRD with its whole metadata.
 	Metadata func(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error)
 	// Lighten drops what light CRDs lack.
 	Lighten func(*apiextensionsv1.CustomResourceDefinition)
 }
 
-// StatusClient returns a client that writes the status of light CRDs.
-func (l LightDefinitions) StatusClient(
-	crds client.CustomResourceDefinitionsGetter) client.CustomResourceDefinitionsGetter {
-	return statusClient{crds, l}
-}
-
-// statusClient writes the status of light CRDs. The status subresource also takes the
-// metadata of the request, so it adds the metadata that light CRDs lack.
-type statusClient struct {
-	client.CustomResourceDefinitionsGetter
-	light LightDefinitions
-}
-
 // CustomResourceDefinitions implements [client.CustomResourceDefinitionsGetter].
-func (c statusClient) CustomResourceDefinitions() client.CustomResourceDefinitionInterface {
-	return statusWriter{c.CustomResourceDefinitionsGetter.CustomResourceDefinitions(), c.light}
+func (c StatusClient) CustomResourceDefinitions() client.CustomResourceDefinitionInterface {
+	return statusWriter{c.CustomResourceDefinitionsGetter.CustomResourceDefinitions(), c}
 }
 
 type statusWriter struct {
 	client.CustomResourceDefinitionInterface
-	light LightDefinitions
+	light StatusClient
 }
 
 // UpdateStatus implements [client.CustomResourceDefinitionInterface].

@@ -1,8 +1,6 @@
 package kube
 
 import (
-	"slices"
-
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -17,7 +15,6 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
 	mutatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/mutating"
 	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
-	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/kubernetes/plugin/pkg/admission/job"
 	"k8s.io/kubernetes/plugin/pkg/admission/limitranger"
 	"k8s.io/kubernetes/plugin/pkg/admission/network/defaultingressclass"
@@ -32,26 +29,18 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/admission/storage/storageclass/setdefault"
 )
 
-// Upstream fact: which admission plugins run, and which resources they watch
+// Upstream fact: which resources admission plugins watch
 //
 // Mirrors: k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.Lifecycle.SetExternalKubeInformerFactory
 //   k8s.io/apiserver/pkg/admission/plugin/resourcequota.QuotaAdmission.SetExternalKubeInformerFactory
 //   k8s.io/kubernetes/pkg/kubeapiserver/options.AllOrderedPlugins
 //   k8s.io/kubernetes/pkg/kubeapiserver/options.DefaultOffAdmissionPlugins
-//   k8s.io/apiserver/pkg/server/options.AdmissionOptions.enabledPluginNames
 // Why: a plugin waits for its informers, and the informer of a resource that is
-//   not served never syncs. No exported function returns these resources, or the plugins
-//   that the options enable.
+//   not served never syncs. No exported function returns these resources.
 // Gain: a server with disabled APIs becomes ready, and a plugin that cannot work
 //   is refused with the reason.
 // Breaks: the server does not become ready with a new plugin, or one is missing.
 //   TestDifferencesFromKubeAPIServer fails for plugins that are on by default.
-
-// IsOn reports whether the options enable a plugin.
-func IsOn(plugin string, options *genericoptions.AdmissionOptions) bool {
-	isOff := options.DefaultOffPlugins.Has(plugin) || slices.Contains(options.DisablePlugins, plugin)
-	return !isOff || slices.Contains(options.EnablePlugins, plugin)
-}
 
 // AdmissionNeeds are the resources that admission plugins watch. A plugin whose
 // informer never syncs keeps the server unready.

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
-	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/features"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/filters"
@@ -49,14 +48,12 @@ import (
 // informerResync is that of kube-apiserver's own informers.
 const informerResync = 10 * time.Minute
 
-// isLongRunning is kube-apiserver's. The subresources are those of aggregated API servers.
-var isLongRunning = filters.BasicLongRunningRequestCheck(
+// IsLongRunning reports whether kube-apiserver has no deadline for a request. The subresources are
+// those of aggregated API servers.
+var IsLongRunning = filters.BasicLongRunningRequestCheck(
 	sets.NewString("watch", "proxy"),
 	sets.NewString("attach", "exec", "proxy", "log", "portforward"),
 )
-
-// IsLongRunning reports whether kube-apiserver has no deadline for a request.
-func IsLongRunning(r *http.Request, info *request.RequestInfo) bool { return isLongRunning(r, info) }
 
 // GenericOptions are applied to the configuration that the API servers of a chain share,
 // as BuildGenericConfig does, with a client that calls the server in its process.

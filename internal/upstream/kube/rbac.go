@@ -50,7 +50,8 @@ func BootstrapPolicy() Policy {
 }
 
 // EnsureRBAC brings the policy up to date: it creates missing objects and adds missing rules and
-// subjects. It removes nothing.
+// subjects. It removes nothing. At the end of ctx it ends after the object that it reconciles: the
+// reconciliation has no context.
 func EnsureRBAC(ctx context.Context, client kubernetes.Interface, log *slog.Logger, policy Policy) error {
 	rbac := client.RbacV1()
 	// From the watch caches as they are: they wait up to 100 ms for the current revision.
@@ -73,7 +74,7 @@ func EnsureRBAC(ctx context.Context, client kubernetes.Interface, log *slog.Logg
 		bound[bindings.Items[i].Name] = &bindings.Items[i]
 	}
 	// Roles first: a binding is checked against the role it names.
-	w, namespaces := &writer{log: log}, client.CoreV1().Namespaces()
+	w, namespaces := &writer{ctx: ctx, log: log}, client.CoreV1().Namespaces()
 	for _, role := range policy.ClusterRoles {
 		w.role(reconciliation.ClusterRoleRuleOwner{ClusterRole: &role},
 			&knownRole{reconciliation.ClusterRoleModifier{Client: rbac.ClusterRoles()}, known[role.Name], false})
@@ -94,8 +95,9 @@ func EnsureRBAC(ctx context.Context, client kubernetes.Interface, log *slog.Logg
 	return w.err
 }
 
-// writer reconciles one object after the other, until one fails.
+// writer reconciles one object after the other, until one fails or ctx ends.
 type writer struct {
+	ctx context.Context
 	log *slog.Logger
 	err error
 }
@@ -124,6 +126,9 @@ func (w *writer) binding(binding reconciliation.RoleBinding, client reconciliati
 
 // reconcile calls run, which returns what the object lacks if it is protected.
 func (w *writer) reconcile(kind, name string, run func() (missing any, err error)) {
+	if w.err == nil {
+		w.err = context.Cause(w.ctx)
+	}
 	if w.err != nil {
 		return
 	}
