@@ -208,12 +208,13 @@ func TestEnvtestBadInput(t *testing.T) {
 		suffix = ".exe"
 	}
 	for line, want := range map[string]string{
-		"kube-apiserver --etcd-servers=http://127.0.0.1:1 --no-such-flag=1":                       "unknown flag: --no-such-flag",
-		"kube-apiserver --secure-port=1":                                                          "--etcd-servers is missing",
-		"etcd --initial-cluster=a=b":                                                              "unknown flag: --initial-cluster",
-		"kube-apiserver --etcd-servers=http://127.0.0.1:1 --service-cluster-ip-range=10.0.0.0/24": "start etcd first",
+		"kube-apiserver --etcd-servers=http://127.0.0.1:1 --no-such-flag=1": "unknown flag: --no-such-flag",
+		"kube-apiserver --secure-port=1":                                    "--etcd-servers is missing",
+		"etcd --initial-cluster=a=b":                                        "unknown flag: --initial-cluster",
+		"kube-apiserver --etcd-servers=http://127.0.0.1:1":                  "--cert-dir is missing",
+		"kube-apiserver --etcd-servers=http://127.0.0.1:1 --cert-dir=CERTIFICATES --service-cluster-ip-range=10.0.0.0/24": "start etcd first",
 	} {
-		args := strings.Fields(line)
+		args := strings.Fields(strings.ReplaceAll(line, "CERTIFICATES", t.TempDir()))
 		cmd := exec.CommandContext(t.Context(), filepath.Join(assets, args[0]+suffix), args[1:]...)
 		out, err := cmd.CombinedOutput()
 		if err == nil || cmd.ProcessState.ExitCode() == 0 {

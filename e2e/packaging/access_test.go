@@ -128,7 +128,7 @@ func TestRefusedAccess(t *testing.T) {
 		{here, 2, "give one NAME"},
 		{append([]string{"a", "b"}, here...), 2, "give one NAME"},
 		{append([]string{""}, here...), 2, "must not be empty"},
-		{append([]string{"jane", "--expires", "1m"}, here...), 2, "too short"},
+		{append([]string{"jane", "--expires", "1m"}, here...), 2, "out of range"},
 		{append([]string{"jane", "--expires", "soon"}, here...), 2, "not a duration"},
 		{append([]string{"jane", "--group", "system:masters"}, here...), 2, "cluster-admin"},
 		{append([]string{"jane", "--service-account", "default/default"}, here...), 2, "cannot be combined with NAME"},

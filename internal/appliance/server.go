@@ -21,6 +21,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/manifests"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
 // server is the whole control plane, or an API server without controllers.
@@ -201,9 +202,7 @@ func (s *server) ready(ctx context.Context) {
 // buildOpenAPI builds the documents when the first clients of a ready server, or an early stop,
 // have had the processor for half a second.
 func (s *server) buildOpenAPI(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(500 * time.Millisecond):
+	if reconcile.Pause(ctx, 500*time.Millisecond); ctx.Err() == nil {
 		s.api.server.BuildOpenAPI()
 	}
 }

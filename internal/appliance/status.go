@@ -3,7 +3,6 @@ package appliance
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
@@ -26,8 +25,8 @@ func (s *server) notReady() error {
 		return nil
 	}
 	if applier := s.manifests.Load(); applier != nil {
-		if err := applier.Failure(); err != nil {
-			return fmt.Errorf("the manifests are not applied: %w", err)
+		if failure := applier.Summary().Error; failure != "" {
+			return errors.New("the manifests are not applied: " + failure)
 		}
 	}
 	if reason := s.api.server.WaitsFor(); reason != "" {

@@ -206,16 +206,10 @@ func startCommand(cfg *config.ServerConfiguration) string {
 	return "kube-hyper-mini server --data-dir " + logging.ShellWord(cfg.DataDir)
 }
 
-// checkCredentials checks --server, which may be empty, and --expires of commands that issue
-// credentials.
-func checkCredentials(server string, expires time.Duration) error {
-	if server != "" {
-		if _, err := config.ParseServerURL(server); err != nil {
-			return fmt.Errorf("--server: %w", err)
-		}
-	}
-	if expires < kubeconfig.MinExpiry {
-		return fmt.Errorf("--expires %s is too short; at least %s", expires, kubeconfig.MinExpiry)
+// checkServerURL checks the value of --server.
+func checkServerURL(server string) error {
+	if _, err := config.ParseServerURL(server); err != nil {
+		return fmt.Errorf("--server: %w", err)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 
@@ -89,16 +88,15 @@ func newEnvtestAPIServer() *cobra.Command {
 			_, err := fmt.Fprint(cmd.OutOrStdout(), server.Help)
 			return err
 		}
-		cfg, release, err := server.Configuration(cmd.Context())
+		cfg, err := server.Configuration(cmd.Context())
 		if err != nil {
 			return err
 		}
 		owner, err := server.Owner()
 		if err != nil {
-			return errors.Join(err, release())
+			return err
 		}
-		serve := func(ctx context.Context) error { return runEnvtestAPIServer(ctx, cmd, cfg) }
-		return errors.Join(owner.Run(cmd.Context(), serve), release())
+		return owner.Run(cmd.Context(), func(ctx context.Context) error { return runEnvtestAPIServer(ctx, cmd, cfg) })
 	}
 	return &cobra.Command{Use: envtest.KubeAPIServer, Annotations: runsServer(), DisableFlagParsing: true,
 		SilenceUsage: true, SilenceErrors: true, RunE: run}

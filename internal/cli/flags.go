@@ -13,39 +13,18 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
-// flagError rewords an error of pflag for users: with a suggestion for an unknown flag,
-// and with the valid values.
+// flagError adds to an error of pflag what helps: a flag that is spelled alike, and the command's help.
 func flagError(cmd *cobra.Command, err error) error {
 	// A group does not know the flags of its commands, nor of one that is misspelled.
 	if words := cmd.Flags().Args(); cmd.HasSubCommands() && len(words) > 0 {
 		return unknownCommand(cmd, words[0])
 	}
+	near := ""
 	var missing *pflag.NotExistError
-	var invalid *pflag.InvalidValueError
-	var valueless *pflag.ValueRequiredError
-	switch {
-	case errors.As(err, &missing) && missing.GetSpecifiedShortnames() == "":
-		return usageError(fmt.Errorf("unknown flag: --%s%s; see \"%s --help\"", missing.GetSpecifiedName(),
-			suggestFlag(cmd, missing.GetSpecifiedName()), cmd.CommandPath()))
-	case errors.As(err, &missing):
-		return usageError(fmt.Errorf("unknown flag: -%s; see \"%s --help\"", missing.GetSpecifiedName(), cmd.CommandPath()))
-	case errors.As(err, &valueless):
-		dashes := "--"
-		if valueless.GetSpecifiedShortnames() != "" {
-			dashes = "-"
-		}
-		return usageError(fmt.Errorf("%s%s needs a value; see \"%s --help\"", dashes, valueless.GetSpecifiedName(),
-			cmd.CommandPath()))
-	case errors.As(err, &invalid):
-		flag := invalid.GetFlag()
-		// Flag types of this package describe their values in the error.
-		want := map[string]string{"int": "a whole number", "bool": "true or false"}[flag.Value.Type()]
-		if want != "" {
-			return usageError(fmt.Errorf("--%s %q is not %s", flag.Name, invalid.GetValue(), want))
-		}
-		return usageError(fmt.Errorf("--%s: %w", flag.Name, invalid.Unwrap()))
+	if errors.As(err, &missing) && missing.GetSpecifiedShortnames() == "" {
+		near = suggestFlag(cmd, missing.GetSpecifiedName())
 	}
-	return usageError(err)
+	return usageError(fmt.Errorf("%w%s; see %q", err, near, cmd.CommandPath()+" --help"))
 }
 
 // suggestFlag names a flag of the command that is spelled alike.

@@ -73,9 +73,7 @@ func (f *kubeconfigFlags) check(cmd *cobra.Command) error {
 		return errors.New("--use needs --merge")
 	}
 	if cmd.Flags().Changed("server") {
-		if _, err := config.ParseServerURL(f.server); err != nil {
-			return fmt.Errorf("--server: %w", err)
-		}
+		return checkServerURL(f.server)
 	}
 	return nil
 }

@@ -83,10 +83,16 @@ invalid, 3 no server was found.`,
 
 // check returns an error for an invalid command line.
 func (f *createFlags) check(args []string) error {
-	err := cmp.Or(f.clientFlags.check(), checkCredentials(f.server, f.expires), f.checkRights(),
-		checkReplace(f.output, f.force))
-	if err != nil {
+	if err := cmp.Or(f.clientFlags.check(), f.checkRights(), checkReplace(f.output, f.force)); err != nil {
 		return err
+	}
+	if f.server != "" { // else that of the administrator's kubeconfig
+		if err := checkServerURL(f.server); err != nil {
+			return err
+		}
+	}
+	if err := kubeconfig.CheckExpiry(f.expires); err != nil {
+		return fmt.Errorf("--expires: %w", err)
 	}
 	if f.serviceAccount == "" {
 		return f.checkUser(args)

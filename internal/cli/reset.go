@@ -2,12 +2,13 @@ package cli
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -75,24 +76,6 @@ func printRemoved(w io.Writer, cfg *config.ServerConfiguration, done *datadir.Re
 	return err
 }
 
-// readLine reads a line. It returns early when ctx ends, as at Ctrl-C: the process then
-// ends, and with it the goroutine that still reads.
-func readLine(ctx context.Context, in io.Reader) (string, error) {
-	var line string
-	var err error
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		line, err = bufio.NewReader(in).ReadString('\n')
-	}()
-	select {
-	case <-read:
-		return line, err
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
-	}
-}
-
 // confirm asks on standard error, so that the answer can come from a pipe.
 func confirm(cmd *cobra.Command, path string, plan *datadir.Removal) error {
 	text := fmt.Sprintf("This removes all objects, certificates and keys in %s: %s\n", path,
@@ -106,8 +89,9 @@ func confirm(cmd *cobra.Command, path string, plan *datadir.Removal) error {
 	if _, err := fmt.Fprint(cmd.ErrOrStderr(), text+"Type yes: "); err != nil {
 		return err
 	}
-	answer, err := readLine(cmd.Context(), cmd.InOrStdin())
-	if err != nil && !errors.Is(err, io.EOF) && cmd.Context().Err() == nil {
+	signal.Reset(os.Interrupt, syscall.SIGTERM) // they end the process, as by default: nothing has begun
+	answer, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("read the answer: %w", err)
 	}
 	if strings.TrimSpace(answer) != "yes" {

@@ -55,28 +55,16 @@ func NewAPIServer(args []string) (*APIServer, error) {
 			"controllers.\n\nFlags:\n" + flags.FlagUsages()
 		return a, nil
 	case err != nil:
-		return nil, fmt.Errorf("kube-apiserver: %w%s", err, suggestion(err, flags))
+		return nil, fmt.Errorf("kube-apiserver: %w; see --help for the flags of this server", err)
 	case flags.NArg() > 0:
 		return nil, fmt.Errorf("kube-apiserver: %q is not a flag", flags.Arg(0))
 	case len(a.etcd) == 0:
 		return nil, errors.New("kube-apiserver: --etcd-servers is missing")
+	case a.certDir == "":
+		return nil, errors.New("kube-apiserver: --cert-dir is missing: envtest always sets it")
 	}
 	a.complete(os.Getenv(ControllersVariable))
 	return a, nil
-}
-
-// suggestion names a flag that is like an unknown one.
-func suggestion(err error, flags *pflag.FlagSet) string {
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
-		return ""
-	}
-	var names []string
-	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if near := config.Suggest(unknown.GetSpecifiedName(), names); near != "" {
-		return near
-	}
-	return "; see --help for the flags of this server"
 }
 
 // set applies one flag of the command line to the field of the configuration
@@ -141,7 +129,7 @@ func (a *APIServer) complete(controllers string) {
 	default:
 		cfg.ControllerManager.Controllers = strings.Split(controllers, ",")
 	}
-	if cfg.Serving.CertFile == "" && a.certDir != "" {
+	if cfg.Serving.CertFile == "" {
 		certificate, key := filepath.Join(a.certDir, "apiserver.crt"), filepath.Join(a.certDir, "apiserver.key")
 		if exists(certificate) && exists(key) {
 			cfg.Serving.CertFile, cfg.Serving.KeyFile = certificate, key
@@ -158,38 +146,28 @@ func exists(path string) bool {
 }
 
 // Configuration gets the data directory from etcd, writes the key that signs tokens,
-// and returns the configuration of the server. release removes the files outside of
-// envtest's directories; call it when the server has ended.
-func (a *APIServer) Configuration(
-	ctx context.Context) (cfg *config.ServerConfiguration, release func() error, err error) {
-	release = func() error { return nil }
+// and returns the configuration of the server.
+func (a *APIServer) Configuration(ctx context.Context) (*config.ServerConfiguration, error) {
 	var found *store
 	if address, err := url.Parse(a.etcd[0]); err != nil || address.Scheme == "http" {
 		if found, err = askStore(ctx, strings.TrimSuffix(a.etcd[0], "/")); err != nil {
-			return nil, nil, fmt.Errorf("kube-apiserver: %w", err)
+			return nil, fmt.Errorf("kube-apiserver: %w", err)
 		}
 	}
-	switch {
-	case found != nil:
+	if found != nil {
 		a.config.DataDir = filepath.Join(found.DataDir, subdirectory)
 		a.config.Etcd.Embedded.Fsync = found.Fsync
 		if found.Quota > 0 {
 			a.config.Etcd.Embedded.QuotaBackend = *resource.NewQuantity(found.Quota, resource.BinarySI)
 		}
-	case a.certDir != "":
+	} else {
 		a.config.Etcd.External.Endpoints = a.etcd
 		a.config.DataDir = filepath.Join(a.certDir, subdirectory)
-	default:
-		a.config.Etcd.External.Endpoints = a.etcd
-		if a.config.DataDir, err = os.MkdirTemp("", subdirectory+"-"); err != nil {
-			return nil, nil, fmt.Errorf("kube-apiserver: make a data directory: %w", err)
-		}
-		release = func() error { return os.RemoveAll(a.config.DataDir) }
 	}
 	if err := a.placeSigningKey(); err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("kube-apiserver: --service-account-signing-key-file: %w", err), release())
+		return nil, fmt.Errorf("kube-apiserver: --service-account-signing-key-file: %w", err)
 	}
-	return a.config, release, nil
+	return a.config, nil
 }
 
 // Owner returns the test program that has started this process, or nil if a user has. Call

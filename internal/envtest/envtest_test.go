@@ -93,7 +93,8 @@ func TestBadCommandLines(t *testing.T) {
 		"etcd --initial-cluster=a=b":                             "--initial-cluster",
 		"etcd stray":                                             `"stray" is not a flag`,
 		"kube-apiserver":                                         "--etcd-servers is missing",
-		"kube-apiserver --etcd-server=http://localhost:1":        `did you mean "etcd-servers"?`,
+		"kube-apiserver --etcd-server=http://localhost:1":        "unknown flag: --etcd-server; see --help",
+		"kube-apiserver --etcd-servers=http://localhost:1":       "--cert-dir is missing",
 		"kube-apiserver --kubelet-timeout=1s":                    "unknown flag: --kubelet-timeout",
 		"kube-apiserver --secure-port=https":                     `--secure-port: "https" is not a number`,
 		"kube-apiserver --requestheader-client-ca-file=/tmp/ca":  "--requestheader-client-ca-file is set by the server itself",
@@ -132,12 +133,9 @@ func TestConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, release, err := server.Configuration(t.Context())
+	cfg, err := server.Configuration(t.Context())
 	if err != nil {
 		t.Fatal(err)
-	}
-	if err := release(); err != nil {
-		t.Error(err)
 	}
 	got := fmt.Sprint(cfg.DataDir, cfg.Etcd.Embedded.Fsync, cfg.Etcd.Embedded.QuotaBackend.Value(), cfg.Serving.Port, cfg.Serving.CertFile, cfg.APIServer.Authentication.ClientCAFile,
 		cfg.APIServer.Authentication.ServiceAccountKeyFiles, len(cfg.ControllerManager.Controllers), cfg.APIs.Profile, cfg.Logging.Verbosity)
@@ -162,7 +160,7 @@ func TestConfigurationWithoutEtcd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := server.Configuration(t.Context()); err == nil || !strings.Contains(err.Error(), "start etcd first") {
+	if _, err := server.Configuration(t.Context()); err == nil || !strings.Contains(err.Error(), "start etcd first") {
 		t.Errorf("got %v", err)
 	}
 	if entries, err := os.ReadDir(certificates); err != nil || len(entries) > 0 {

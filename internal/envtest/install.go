@@ -29,31 +29,18 @@ func Program(path string) string {
 // Install makes kube-apiserver, etcd and kubectl in dir: hard links to the program at
 // executable, or copies where links are not possible. dir must be empty, not exist, or have
 // nothing but these programs of this or another release, which are then replaced. It
-// returns the absolute path of dir. After an error, an empty or new dir is as it was.
+// returns the absolute path of dir. After an error, another call makes what is missing.
 func Install(dir, executable string) (made string, err error) {
 	path, err := filepath.Abs(dir)
 	if err != nil {
 		return "", fmt.Errorf("make the programs of envtest in %s: %w", dir, err)
 	}
-	existed, err := usable(path, executable)
-	if err != nil {
+	if err := usable(path, executable); err != nil {
 		return "", err
 	}
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return "", fmt.Errorf("make the programs of envtest: %w", err)
 	}
-	var files []string
-	defer func() {
-		if err == nil {
-			return
-		}
-		for _, file := range files {
-			err = errors.Join(err, os.Remove(file))
-		}
-		if !existed {
-			err = errors.Join(err, os.Remove(path))
-		}
-	}()
 	source := executable
 	for _, name := range fileNames() {
 		file := filepath.Join(path, name)
@@ -63,7 +50,7 @@ func Install(dir, executable string) (made string, err error) {
 		if err := replace(source, file); err != nil {
 			return "", fmt.Errorf("make %s: %w", file, err)
 		}
-		files, source = append(files, file), file // a copy is linked to from now on
+		source = file // a copy is linked to from now on
 	}
 	return path, nil
 }
@@ -79,24 +66,23 @@ func fileNames() []string {
 	return names
 }
 
-// usable reports whether the directory exists, and fails if it has other files than those
-// of Install.
-func usable(path, executable string) (exists bool, err error) {
+// usable returns an error for a directory that has other files than those of Install.
+func usable(path, executable string) error {
 	entries, err := os.ReadDir(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return false, nil
+		return nil
 	case err != nil:
-		return true, fmt.Errorf("make the programs of envtest: %w; name a directory that does not exist yet", err)
+		return fmt.Errorf("make the programs of envtest: %w; name a directory that does not exist yet", err)
 	}
 	for _, entry := range entries {
 		if !entry.Type().IsRegular() || !slices.Contains(fileNames(), entry.Name()) ||
 			!ours(filepath.Join(path, entry.Name()), executable) {
-			return true, fmt.Errorf("make the programs of envtest: %s is not empty, it has %s: name another "+
+			return fmt.Errorf("make the programs of envtest: %s is not empty, it has %s: name another "+
 				"directory, or remove this one first", path, entry.Name())
 		}
 	}
-	return true, nil
+	return nil
 }
 
 // ours reports whether the file is the program at executable, or another build of it.

@@ -105,8 +105,8 @@ func equal(t *testing.T, a, b string) bool {
 	return bytes.Equal(first, second)
 }
 
-// TestFailedInstallLeavesNoFiles: after an error, the directory is as it was.
-func TestFailedInstallLeavesNoFiles(t *testing.T) {
+// TestFailedInstall: a directory or a program that cannot be used is an error.
+func TestFailedInstall(t *testing.T) {
 	parent := t.TempDir()
 	file := filepath.Join(parent, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -120,10 +120,6 @@ func TestFailedInstallLeavesNoFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Install(c.dir, c.program); err == nil {
 				t.Error("no error")
-			}
-			entries, err := os.ReadDir(parent)
-			if err != nil || len(entries) != 1 {
-				t.Errorf("left behind: %v (%v)", entries, err)
 			}
 		})
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
@@ -80,15 +82,9 @@ func (o *Owner) Run(ctx context.Context, serve func(context.Context) error) (err
 
 // await returns when the owner, or ctx, has ended.
 func (o *Owner) await(ctx context.Context) {
-	poll := time.NewTicker(parentPoll)
-	defer poll.Stop()
-	for !o.ended() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-poll.C:
-		}
-	}
+	_ = wait.PollUntilContextCancel(ctx, parentPoll, true, func(context.Context) (bool, error) {
+		return o.ended(), nil
+	}) // the error is that ctx has ended
 }
 
 // remove removes the directory when no server uses it.

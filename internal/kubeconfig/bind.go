@@ -3,7 +3,6 @@ package kubeconfig
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -27,13 +26,10 @@ func subjectOf(name string) *applyrbacv1.SubjectApplyConfiguration {
 	return applyrbacv1.Subject().WithKind(rbacv1.UserKind).WithAPIGroup(rbacv1.GroupName).WithName(name)
 }
 
-// Bind binds the ClusterRole to the user or service account in the namespace, or in all
+// Bind binds the ClusterRole, one of [Roles], to the user or service account in the namespace, or in all
 // namespaces if it is empty, and says what it has done. A binding of that name that others
 // have made, with other subjects or another role, is an error.
 func Bind(ctx context.Context, client kubernetes.Interface, user, role, namespace string) (done string, err error) {
-	if !slices.Contains(Roles(), role) {
-		return "", fmt.Errorf("role %q is not one of %s", role, strings.Join(Roles(), ", "))
-	}
 	// RBAC allows each name that can be a segment of a path.
 	name := strings.NewReplacer("/", "-", "%", "-").Replace(user) + "-" + role
 	reference := applyrbacv1.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(role)

@@ -12,25 +12,17 @@ import (
 func TestBind(t *testing.T) {
 	for name, c := range map[string]struct {
 		subject, role, namespace string
-		want, refused            string
-		kind                     string
+		want, kind               string
 	}{
-		"a user in a namespace": {"jane", "edit", "team", `the ClusterRole edit in namespace team (rolebinding "jane-edit")`, "", rbacv1.UserKind},
-		"a user everywhere":     {"jane", "view", "", `in all namespaces (clusterrolebinding "jane-view")`, "", rbacv1.UserKind},
-		"a name with a slash":   {"oidc/jane", "view", "team", `"oidc-jane-view"`, "", rbacv1.UserKind},
-		"a service account":     {"system:serviceaccount:team:robot", "admin", "team", `"system:serviceaccount:team:robot-admin"`, "", rbacv1.ServiceAccountKind},
-		"an unknown role":       {"jane", "owner", "team", "", "view, edit, admin", ""},
+		"a user in a namespace": {"jane", "edit", "team", `the ClusterRole edit in namespace team (rolebinding "jane-edit")`, rbacv1.UserKind},
+		"a user everywhere":     {"jane", "view", "", `in all namespaces (clusterrolebinding "jane-view")`, rbacv1.UserKind},
+		"a name with a slash":   {"oidc/jane", "view", "team", `"oidc-jane-view"`, rbacv1.UserKind},
+		"a service account":     {"system:serviceaccount:team:robot", "admin", "team", `"system:serviceaccount:team:robot-admin"`, rbacv1.ServiceAccountKind},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset()
 			for range 2 { // the second time it is there
 				done, err := Bind(t.Context(), client, c.subject, c.role, c.namespace)
-				if c.refused != "" {
-					if err == nil || !strings.Contains(err.Error(), c.refused) {
-						t.Errorf("the error is %v, want %q", err, c.refused)
-					}
-					return
-				}
 				if err != nil || !strings.Contains(done, c.want) {
 					t.Errorf("%q, %v, want %q", done, err, c.want)
 				}

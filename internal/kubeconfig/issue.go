@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	// MinExpiry is the shortest lifetime that the API accepts, for certificates and for
+	// minExpiry is the shortest lifetime that the API accepts, for certificates and for
 	// tokens.
-	MinExpiry = 10 * time.Minute
+	minExpiry = 10 * time.Minute
 	// maxExpiry is what fits the API's count of seconds.
 	maxExpiry = time.Duration(1<<31-1) * time.Second
 	// maxCommonName is X.509's bound (RFC 5280, ub-common-name).
@@ -43,11 +43,11 @@ type User struct {
 	// Name and Groups are what RBAC sees.
 	Name   string
 	Groups []string
-	// Expires is the life of the certificate.
+	// Expires is the life of the certificate; see [CheckExpiry].
 	Expires time.Duration
 }
 
-// Validate returns an error for a user that the server would not accept. It makes
+// Validate returns an error for a name or groups that the server would not accept. It makes
 // no request.
 func (u User) Validate() error {
 	if err := validName("the name of the user", u.Name, maxCommonName); err != nil {
@@ -62,7 +62,7 @@ func (u User) Validate() error {
 		return fmt.Errorf("group %s cannot be given by certificate: it could not be revoked; bind the ClusterRole "+
 			"cluster-admin to a group of your own", mastersGroup)
 	}
-	return validExpiry(u.Expires)
+	return nil
 }
 
 func validName(what, name string, limit int) error {
@@ -77,9 +77,10 @@ func validName(what, name string, limit int) error {
 	return nil
 }
 
-func validExpiry(expires time.Duration) error {
-	if expires < MinExpiry || expires > maxExpiry {
-		return fmt.Errorf("an expiry of %s is out of range; allowed: %s to %s", expires, MinExpiry,
+// CheckExpiry returns an error for a lifetime of credentials that the API does not accept.
+func CheckExpiry(expires time.Duration) error {
+	if expires < minExpiry || expires > maxExpiry {
+		return fmt.Errorf("an expiry of %s is out of range; allowed: %s to %s", expires, minExpiry,
 			maxExpiry.Truncate(time.Hour))
 	}
 	return nil
@@ -181,13 +182,10 @@ func awaitCertificate(ctx context.Context, client kubernetes.Interface, name str
 	return signed, err
 }
 
-// IssueToken requests a token of a service account. The server may shorten its
+// IssueToken requests a token of a service account; see [CheckExpiry]. The server may shorten its
 // lifetime; see Credentials.Until.
 func IssueToken(ctx context.Context, client kubernetes.Interface, namespace, name string,
 	expires time.Duration) (*Credentials, error) {
-	if err := validExpiry(expires); err != nil {
-		return nil, err
-	}
 	token, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(expires / time.Second))},
 	}, metav1.CreateOptions{})

@@ -49,7 +49,6 @@ type Applier struct {
 	log    *slog.Logger
 
 	mu      sync.Mutex
-	failure error // of the last round
 	summary Summary
 }
 

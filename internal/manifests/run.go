@@ -76,7 +76,7 @@ func (a *Applier) Run(ctx context.Context, ready func()) error {
 	a.follow(ctx, func(result applied) {
 		err := errors.Join(result.failed...)
 		a.mu.Lock()
-		a.failure, a.summary = err, Summary{Objects: result.objects, Failures: len(result.failed)}
+		a.summary = Summary{Objects: result.objects, Failures: len(result.failed)}
 		if err != nil {
 			a.summary.Error = err.Error()
 		}
@@ -87,13 +87,6 @@ func (a *Applier) Run(ctx context.Context, ready func()) error {
 		previous = fmt.Sprint(err)
 	})
 	return nil
-}
-
-// Failure returns the error of the last round, or nil. It is safe for concurrent use.
-func (a *Applier) Failure() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.failure
 }
 
 // follow applies the manifests now and after each change, and what failed again,

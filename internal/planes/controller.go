@@ -24,6 +24,8 @@ import (
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
 // controller keeps the control planes of a manager as the ControlPlanes of the host describe
@@ -51,6 +53,9 @@ func (m *Manager) run(ctx context.Context, config *rest.Config) error {
 	}
 	c := &controller{m, client.Resource(Resource), informer.GetStore()}
 	m.objects = client
+	m.queue = reconcile.New(reconcile.Config[string]{Workers: reconcilers, MinRetry: 10 * time.Millisecond,
+		MaxRetry: maxRetry, Handle: c.handle})
+	defer m.queue.Stop() // if it is not run
 	enqueue := func(o any) {
 		if name, err := cache.DeletionHandlingMetaNamespaceKeyFunc(o); err == nil { // objects have names
 			m.queue.Add(name)
@@ -79,14 +84,7 @@ func (m *Manager) run(ctx context.Context, config *rest.Config) error {
 	var work sync.WaitGroup
 	work.Go(func() { m.upkeep(ctx, c.delete) })
 	work.Go(func() { wait.UntilWithContext(ctx, m.administrators.endUntrusted, trustPoll) })
-	for range reconcilers {
-		work.Go(func() {
-			for c.next(ctx) {
-			}
-		})
-	}
-	<-ctx.Done()
-	m.queue.ShutDown()
+	work.Go(func() { m.queue.Run(ctx) })
 	work.Wait()
 	m.stop()
 	return nil
@@ -147,24 +145,16 @@ func (c *controller) know(o *object) *plane {
 	return p
 }
 
-// next handles one ControlPlane of the queue. It returns false when the queue is shut.
-func (c *controller) next(ctx context.Context) bool {
-	name, shut := c.queue.Get()
-	if shut {
-		return false
-	}
-	defer c.queue.Done(name)
+// handle reconciles one ControlPlane, and has it tried again after an error.
+func (c *controller) handle(ctx context.Context, name string) reconcile.Result {
 	err := c.reconcile(ctx, name)
-	switch {
-	case err == nil:
-		c.queue.Forget(name)
-	case ctx.Err() == nil:
-		if !apierrors.IsConflict(err) {
-			c.config.Log.Warn("a control plane is not as its object says; it is tried again", "plane", name, "error", err)
-		}
-		c.queue.AddRateLimited(name)
+	if err == nil || ctx.Err() != nil {
+		return reconcile.Done()
 	}
-	return true
+	if !apierrors.IsConflict(err) {
+		c.config.Log.Warn("a control plane is not as its object says; it is tried again", "plane", name, "error", err)
+	}
+	return reconcile.Retry()
 }
 
 // kept is what the informer keeps of a ControlPlane: its text in one piece. The object has twenty

@@ -43,14 +43,18 @@ func (m *Manager) definitions(ctx context.Context, from CRDs, applied string) (f
 		return nil, applied, nil
 	}
 	var content []json.RawMessage
+	sum := sha256.New()
 	for _, name := range from.ConfigMaps {
 		found, err := m.definitionsIn(ctx, name)
 		if err != nil {
 			return nil, "", fmt.Errorf("read the CRDs in the config map %s/%s: %w", name.Namespace, name.Name, err)
 		}
 		content = append(content, found...)
+		for _, crd := range found {
+			sum.Write(crd) // a hash returns no error
+		}
 	}
-	if hash = fmt.Sprintf("%x", sha256.Sum256(bytes.Join(toBytes(content), nil))); hash == applied {
+	if hash = fmt.Sprintf("%x", sum.Sum(nil)); hash == applied {
 		return nil, hash, nil
 	}
 	if from.ControlPlane != "" && applied == "" {
@@ -76,13 +80,6 @@ func (m *Manager) definitions(ctx context.Context, from CRDs, applied string) (f
 	}
 	files, err = zip.NewReader(bytes.NewReader(archive.Bytes()), int64(archive.Len()))
 	return files, hash, err
-}
-
-func toBytes(content []json.RawMessage) (all [][]byte) {
-	for _, c := range content {
-		all = append(all, c)
-	}
-	return all
 }
 
 // definitionsIn returns the CRDs in a config map of the host, if that has the label. Errors show

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -135,15 +136,7 @@ func (m *Manager) refuse(w http.ResponseWriter, r *http.Request, name string, er
 
 // refuse answers with a Status.
 func refuse(w http.ResponseWriter, r *http.Request, code int32, reason metav1.StatusReason, message string) {
-	responsewriters.ErrorNegotiated(&refusal{metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason,
-		Message: message}}, scheme.Codecs.WithoutConversion(), schema.GroupVersion{}, w, r)
+	status := metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}
+	responsewriters.ErrorNegotiated(&apierrors.StatusError{ErrStatus: status}, scheme.Codecs.WithoutConversion(),
+		schema.GroupVersion{}, w, r)
 }
-
-// refusal is an error with a status.
-type refusal struct{ status metav1.Status }
-
-// Error implements error.
-func (r *refusal) Error() string { return r.status.Message }
-
-// Status implements [apierrors.APIStatus].
-func (r *refusal) Status() metav1.Status { return r.status }

@@ -11,10 +11,10 @@ import (
 
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/util/workqueue"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
 // startsAtOnce is the number of control planes that start at the same time. A start uses
@@ -43,9 +43,9 @@ type Manager struct {
 	config         Config
 	host           http.Handler // of the host, set before it serves
 	administrators *administrators
-	starts         chan struct{} // a token for each start under way
-	queue          workqueue.TypedRateLimitingInterface[string]
-	work           sync.WaitGroup // starts and stops under way
+	starts         chan struct{}           // a token for each start under way
+	queue          *reconcile.Loop[string] // of ControlPlanes, by name; set by run before there is a plane
+	work           sync.WaitGroup          // starts and stops under way
 	contests       contests
 
 	mu      sync.Mutex
@@ -60,26 +60,20 @@ type Manager struct {
 func New(config Config) *Manager {
 	m := &Manager{
 		config: config, starts: make(chan struct{}, startsAtOnce), planes: map[string]*plane{}, freed: make(chan struct{}),
-		queue: workqueue.NewTypedRateLimitingQueue(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[string](10*time.Millisecond, maxRetry)),
 	}
 	m.administrators = newAdministrators(m)
 	return m
 }
 
-// Extend adds to the options of the host, which have its configuration, what serves and runs the
-// control planes.
+// Extend adds to the options of the host, which have its configuration and no Middleware, what
+// serves and runs the control planes.
 func (m *Manager) Extend(o *controlplane.Options) {
 	o.Config = hostConfiguration(o.Config)
 	o.Resources = append(o.Resources, kind(m.config.Host))
 	o.Admission = append(o.Admission, controlplane.Admission{Name: "planes",
 		Operations: []admission.Operation{admission.Create}, Mutate: addFinalizer})
 	o.Controllers = append(o.Controllers, controlplane.Controller{Name: "planes", Run: m.run})
-	inner := o.Middleware
 	o.Middleware = func(next http.Handler) http.Handler {
-		if inner != nil {
-			next = inner(next)
-		}
 		m.host = next
 		return http.HandlerFunc(m.serve)
 	}
@@ -168,12 +162,7 @@ func (m *Manager) giveRoom() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.awake--
-	m.wakeWaiting()
-}
-
-// wakeWaiting has takeRoom look again. m.mu is held.
-func (m *Manager) wakeWaiting() {
-	close(m.freed)
+	close(m.freed) // takeRoom looks again
 	m.freed = make(chan struct{})
 }
 

@@ -41,8 +41,7 @@ type plane struct {
 	requests int          // in flight, without watches
 	settling bool         // see sleep
 	lastUsed time.Time
-	started  time.Time // also without a request
-	stopped  time.Time // zero before the first stop of this host
+	started  time.Time // also if the request has gone meanwhile
 	failure  error     // of the last start
 	failedAt time.Time
 	// revision is that at which it sleeps, as a resourceVersion, if each of its watches has had
@@ -134,16 +133,6 @@ func (p *plane) done() {
 	p.mu.Unlock()
 }
 
-// used returns the time of the last request.
-func (p *plane) used() time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.requests > 0 {
-		return time.Now()
-	}
-	return p.lastUsed
-}
-
 // idleSince returns the time of the last request or start, and whether the control plane is
 // awake without a request.
 func (p *plane) idleSince() (time.Time, bool) {
@@ -158,16 +147,6 @@ func (p *plane) lastBusy() time.Time {
 		return p.started
 	}
 	return p.lastUsed
-}
-
-// dueBackup returns when the backup of a control plane that sleeps is due; zero for never.
-func (p *plane) dueBackup() time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.state != asleep {
-		return time.Time{}
-	}
-	return p.backupDue
 }
 
 func (p *plane) currentSpec() Spec {
@@ -235,7 +214,7 @@ func (p *plane) halt() {
 	size, _ := datadir.TreeSize(p.dir()) // for people: what could be counted
 	due := p.nextBackup(backup)
 	p.mu.Lock()
-	p.server, p.handler, p.objects, p.size, p.backupDue, p.stopped = nil, nil, objects, size, due, time.Now()
+	p.server, p.handler, p.objects, p.size, p.backupDue = nil, nil, objects, size, due
 	if p.revision == "" {
 		for x := range p.watches {
 			x.cancel()

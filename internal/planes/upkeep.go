@@ -7,48 +7,38 @@ import (
 	"runtime/metrics"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
 )
 
-// maxSleep is the longest time that a control plane sleeps. A start renews certificates, of
-// which a third of the lifetime, four months, is left, and removes expired tokens and events.
-const maxSleep = 30 * 24 * time.Hour
-
-// upkeep puts control planes to sleep that were not used for their time, wakes those that have
-// slept too long, makes the backups of others, and has those deleted whose lifetime is over,
-// until ctx ends.
+// upkeep puts control planes to sleep that were not used for their time, makes the backups of
+// others, and has those deleted whose lifetime is over, each second until ctx ends.
 func (m *Manager) upkeep(ctx context.Context, remove func(ctx context.Context, name string) error) {
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		for _, p := range m.list() {
 			m.keep(ctx, p, remove)
 		}
 		if m.exceedsLimits() {
 			m.begin(func(ctx context.Context) { m.sleepLeastRecentlyUsed(ctx) })
 		}
-	}
+	}, time.Second)
 }
 
 // keep does what is due for one control plane.
 func (m *Manager) keep(ctx context.Context, p *plane, remove func(ctx context.Context, name string) error) {
-	used, idle := p.idleSince()
-	spec := p.currentSpec()
-	if after := durationOf(spec.SleepAfter, m.config.Host.Planes.SleepAfter.Duration); idle && time.Since(used) >= after {
+	p.mu.Lock()
+	spec, state, inUse := p.spec, p.state, p.requests > 0
+	busy, used, due := p.lastBusy(), p.lastUsed, p.backupDue
+	p.mu.Unlock()
+	after := durationOf(spec.SleepAfter, m.config.Host.Planes.SleepAfter.Duration)
+	if state == awake && !inUse && time.Since(busy) >= after {
 		m.begin(func(ctx context.Context) { p.sleep(ctx, after) })
 	}
-	if due := p.dueBackup(); !due.IsZero() && time.Now().After(due) {
+	if state == asleep && !due.IsZero() && time.Now().After(due) {
 		m.begin(p.backupAsleep)
 	}
-	if p.hasSleptLong() {
-		m.begin(p.wakeAsleep)
-	}
-	if life := durationOf(spec.Lifetime, 0); life > 0 && time.Since(p.used()) >= life {
+	if life := durationOf(spec.Lifetime, 0); life > 0 && !inUse && time.Since(used) >= life {
 		if err := remove(ctx, p.name); err != nil {
 			m.config.Log.Warn("deleting a control plane at the end of its lifetime failed; it is tried again",
 				"plane", p.name, "error", err)
@@ -76,35 +66,6 @@ func (p *plane) compact(server *controlplane.ControlPlane) {
 		p.manager.config.Log.Debug("the history of a control plane is not compacted", "plane", p.name, "error", err)
 	}
 	p.mark.revision, p.mark.at = current, now
-}
-
-// hasSleptLong reports whether the control plane sleeps since maxSleep.
-func (p *plane) hasSleptLong() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.state != asleep || !p.made || time.Since(p.lastUsed) < maxSleep {
-		return false
-	}
-	if p.stopped.IsZero() { // since the host has started
-		p.stopped = time.Now()
-		if closed, err := p.closed(); err == nil {
-			p.stopped = closed
-		}
-	}
-	return time.Since(p.stopped) >= maxSleep
-}
-
-// wakeAsleep starts the control plane without a request, which is no use of it.
-func (p *plane) wakeAsleep(ctx context.Context) {
-	p.mu.Lock()
-	if p.state != asleep {
-		p.mu.Unlock()
-		return
-	}
-	p.stopped = time.Now().Add(time.Hour - maxSleep) // if it does not start, the next try
-	p.set(waking)
-	p.mu.Unlock()
-	p.wake(ctx)
 }
 
 // exceedsLimits reports whether the process has more memory or open files than it may have, and

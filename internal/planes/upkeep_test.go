@@ -141,39 +141,3 @@ func TestHistoryEnds(t *testing.T) {
 		t.Errorf("the old history is there: %v", err)
 	}
 }
-
-// TestLongSleep: a control plane is woken after maxSleep, which is no use of it.
-func TestLongSleep(t *testing.T) {
-	h := newHost(t)
-	addMap(t, h.create(t, "acme", nil), "one")
-	h.sleepNow(t, "acme")
-	p, err := h.plane("acme")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p.hasSleptLong() {
-		t.Error("it has slept for long at once")
-	}
-	long := time.Now().Add(-2 * maxSleep)
-	p.mu.Lock()
-	p.lastUsed, p.stopped = long, time.Time{}
-	p.mu.Unlock()
-	if p.hasSleptLong() {
-		t.Error("its files are new, and it has slept for long")
-	}
-	p.mu.Lock()
-	p.stopped = long
-	p.mu.Unlock()
-	eventually(t, "it is woken", func() bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return p.state == awake
-	})
-	if used := p.used(); !used.Equal(long) {
-		t.Errorf("it was used at %s", used)
-	}
-	h.sleepNow(t, "acme")
-	if p.hasSleptLong() {
-		t.Error("it has slept for long after a start")
-	}
-}

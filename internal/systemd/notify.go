@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/connections"
 )
@@ -61,18 +62,11 @@ func (n Notifier) FeedWatchdog(ctx context.Context, healthy func(context.Context
 	if n.socket == "" || n.watchdog == 0 {
 		return
 	}
-	ticker := time.NewTicker(n.watchdog / 2)
-	defer ticker.Stop()
-	for {
+	wait.NonSlidingUntilWithContext(ctx, func(ctx context.Context) {
 		if err := healthy(ctx); err != nil && ctx.Err() == nil {
 			failed(err)
 		} else if err := n.Send("WATCHDOG=1"); err != nil {
 			failed(err)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	}, n.watchdog/2)
 }

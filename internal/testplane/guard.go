@@ -1,14 +1,12 @@
 package testplane
 
 import (
-	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
@@ -16,21 +14,23 @@ import (
 // GuardCommand is the hidden command of this program that calls [Watch].
 const GuardCommand = "guard"
 
-// The lines that a guard reads.
-const (
-	guardDirectory = "directory " // with a path: remove it
-	guardGroup     = "group "     // with a process group: end it; 0 forgets it
-	guardGrace     = "grace "     // with a duration: how long the group has after SIGTERM
-	guardRelease   = "release"    // this process has cleaned up itself
-)
-
 // Guard is a process that removes the files of this process if this is killed. It reads
 // a pipe, which ends with this process.
 type Guard struct {
 	cmd *exec.Cmd
 
-	mu   sync.Mutex
-	pipe *os.File
+	mu     sync.Mutex
+	pipe   *os.File
+	orders orders
+}
+
+// orders are what a guard does when the pipe ends. The pipe has one after the other, as JSON;
+// the last one counts.
+type orders struct {
+	Directory []byte        // to remove, if it is not empty; not each path is a string of JSON
+	Group     int           // the process group to end before; 0 for none
+	Grace     time.Duration // of the group after SIGTERM
+	Released  bool          // do nothing
 }
 
 // StartGuard starts the guard of the directory. The end of this process without a
@@ -53,14 +53,15 @@ func StartGuard(directory string) (*Guard, error) {
 	if err = errors.Join(err, read.Close()); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the guard: %w", err), write.Close())
 	}
-	return g, g.send(guardDirectory + strconv.Quote(directory))
+	return g, g.order(func(o *orders) { o.Directory = []byte(directory) })
 }
 
-// send sends an order to the guard.
-func (g *Guard) send(line string) error {
+// order changes the orders and sends them to the guard.
+func (g *Guard) order(change func(*orders)) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if _, err := io.WriteString(g.pipe, line+"\n"); err != nil {
+	change(&g.orders)
+	if err := json.NewEncoder(g.pipe).Encode(g.orders); err != nil {
 		return fmt.Errorf("send an order to the guard: %w", err)
 	}
 	return nil
@@ -69,52 +70,15 @@ func (g *Guard) send(line string) error {
 // End orders the guard to end a process group before it removes the directory,
 // with SIGTERM, and with SIGKILL after the grace. Group 0 revokes the order.
 func (g *Guard) End(group int, grace time.Duration) error {
-	return errors.Join(g.send(guardGrace+grace.String()), g.send(guardGroup+strconv.Itoa(group)))
+	return g.order(func(o *orders) { o.Group, o.Grace = group, grace })
 }
 
 // Release ends the guard without a cleanup.
 func (g *Guard) Release() error {
-	err := g.send(guardRelease)
+	err := g.order(func(o *orders) { o.Released = true })
 	err = errors.Join(err, g.pipe.Close(), g.cmd.Wait())
 	if err != nil {
 		return fmt.Errorf("release the guard: %w", err)
-	}
-	return nil
-}
-
-// orders are what a guard has read.
-type orders struct {
-	directory string
-	group     int
-	grace     time.Duration
-	released  bool
-}
-
-// read reads to the end of the input.
-func (o *orders) read(in io.Reader) error {
-	lines := bufio.NewScanner(in)
-	for lines.Scan() {
-		if err := o.take(lines.Text()); err != nil {
-			return err
-		}
-	}
-	return lines.Err()
-}
-
-func (o *orders) take(line string) (err error) {
-	if text, ok := strings.CutPrefix(line, guardDirectory); ok {
-		o.directory, err = strconv.Unquote(text)
-	} else if text, ok := strings.CutPrefix(line, guardGroup); ok {
-		o.group, err = strconv.Atoi(text)
-	} else if text, ok := strings.CutPrefix(line, guardGrace); ok {
-		o.grace, err = time.ParseDuration(text)
-	} else if line == guardRelease {
-		o.released = true
-	} else {
-		err = errors.New("unknown")
-	}
-	if err != nil {
-		return fmt.Errorf("read the order %q: %w", line, err)
 	}
 	return nil
 }
@@ -124,19 +88,23 @@ func (o *orders) take(line string) (err error) {
 func Watch(in io.Reader) error {
 	ignoreSignals()
 	var o orders
-	if err := o.read(in); err != nil {
-		return err
+	for decoder := json.NewDecoder(in); ; {
+		var next orders
+		if decoder.Decode(&next) != nil {
+			break // the end, or an order that was not sent completely
+		}
+		o = next
 	}
-	if o.released {
+	if o.Released {
 		return nil
 	}
-	if o.group != 0 {
-		endGroup(o.group, o.grace)
+	if o.Group != 0 {
+		endGroup(o.Group, o.Grace)
 	}
-	if o.directory == "" {
+	if len(o.Directory) == 0 {
 		return nil
 	}
-	return removeAll(o.directory)
+	return removeAll(string(o.Directory))
 }
 
 // removals bounds the guard's attempts to remove a directory: on Windows, a file that a

@@ -137,8 +137,7 @@ func (r *runner) serve(ctx context.Context) (code int, err error) {
 	if err = r.untilEnd(ctx, r.start); err == nil {
 		code, err = r.use(ctx)
 	}
-	var ended *serverEndedError
-	if stopErr := r.plane.Stop(context.WithoutCancel(ctx)); !errors.As(err, &ended) {
+	if stopErr := r.plane.Stop(context.WithoutCancel(ctx)); stopErr != nil && !errors.Is(err, stopErr) {
 		err = errors.Join(err, stopErr)
 	}
 	return code, err
@@ -147,7 +146,7 @@ func (r *runner) serve(ctx context.Context) (code int, err error) {
 // start returns when the server is ready, or why it is not.
 func (r *runner) start(ctx context.Context) error {
 	if err := r.plane.Start(ctx); err != nil {
-		return &serverEndedError{"start the server", err}
+		return fmt.Errorf("start the server: %w", err)
 	}
 	return nil
 }
@@ -176,18 +175,6 @@ type SignalError struct{ Signal os.Signal }
 func (e *SignalError) Error() string {
 	return fmt.Sprintf("%s during the start; everything is removed", e.Signal)
 }
-
-// serverEndedError means that the server ended before the command.
-type serverEndedError struct {
-	when string
-	err  error
-}
-
-// Error implements error.
-func (e *serverEndedError) Error() string { return e.when + ": " + e.err.Error() }
-
-// Unwrap returns the cause.
-func (e *serverEndedError) Unwrap() error { return e.err }
 
 // ends reports whether a signal must end a command.
 func ends(signal os.Signal) bool { return signal == os.Interrupt || signal == syscall.SIGTERM }
@@ -301,7 +288,7 @@ func (r *runner) follow(command *Command) error {
 		case <-r.owner:
 			return nil
 		case <-r.plane.Done():
-			return &serverEndedError{"the server ended, and COMMAND was ended with it", r.plane.Err()}
+			return fmt.Errorf("the server ended, and COMMAND was ended with it: %w", r.plane.Err())
 		}
 	}
 }
@@ -312,16 +299,8 @@ func (r *runner) wait() error {
 		r.Config.Kubeconfig.Path)); err != nil {
 		return fmt.Errorf("print the kubeconfig's path: %w", err)
 	}
-	for {
-		select {
-		case signal := <-r.Signals:
-			if endsRun(signal) {
-				return nil
-			}
-		case <-r.owner:
-			return nil
-		case <-r.plane.Done():
-			return &serverEndedError{"the server ended, and COMMAND was ended with it", r.plane.Err()}
-		}
+	if r.awaitEnd(r.plane.Done()) == nil {
+		return fmt.Errorf("the server ended: %w", r.plane.Err())
 	}
+	return nil
 }
