@@ -205,7 +205,7 @@ func TestUnreadableNewestChain(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, _, err := restore(t, store, Target{})
-			wants(t, err, "chain 2 of", "cannot be read, and would be left out", "--at or --revision", "Chain 1 has")
+			wants(t, err, "chain 2 of", "cannot be read, and would be left out", "--at or --revision", "backup list --from "+store.String())
 			if _, _, err := restore(t, store, Target{At: time.Now()}); err == nil {
 				t.Error("the present is restored without chain 2")
 			}

@@ -100,7 +100,7 @@ func (r *Reader) Span(ctx context.Context, span Span, visitor Visitor) error {
 
 // Find returns the spans with which a state can be read, the best one first. The
 // others are for the case that its base is damaged. They do not end with the
-// target. The errors say what can be restored.
+// target.
 func (r *Reader) Find(ctx context.Context, target Target) ([]Span, error) {
 	plan, err := NewPlan(ctx, r.Store, target)
 	if err != nil {

@@ -126,20 +126,11 @@ func (cfg *RestoreConfig) fetch(ctx context.Context, plan *Plan,
 			return nil, base, err
 		}
 		if i == len(plan.Bases)-1 {
-			return nil, base, plan.withoutBase(ctx, err)
+			return nil, base, err
 		}
 		cfg.Say("the base %s cannot be used, the one before it is: %v", base.Object.Name, err)
 	}
 	return nil, base, errors.New("the chain has no base")
-}
-
-// withoutBase adds to an error what other chains have.
-func (p *Plan) withoutBase(ctx context.Context, err error) error {
-	windows, listErr := Windows(ctx, p.Store)
-	if others := restorable(windows, p.Chain.Number); listErr == nil && others != "" {
-		return fmt.Errorf("%w. What can be restored with --revision or --at:%s", err, others)
-	}
-	return err
 }
 
 // readBase calls read with a base, and verifies that the manifest is that of the base.
