@@ -30,9 +30,8 @@ type Plan struct {
 	Store  Store
 	Target Target
 	Chain  *Chain
-	// Bases that the restore can begin with, the best one first. Others are for the
-	// case that it is damaged.
-	Bases []Base
+	// Base that the restore begins with.
+	Base Base
 	// Newest is the ID of the store's newest chain.
 	Newest string
 
@@ -69,12 +68,13 @@ func NewPlan(ctx context.Context, store Store, target Target) (*Plan, error) {
 			}
 		}
 		plan := &Plan{Store: store, Target: target, Chain: chain, Newest: newest, beyond: beyond}
-		for _, base := range slices.Backward(chain.Bases) {
+		found := false
+		for _, base := range chain.Bases {
 			if target.includesBase(base) {
-				plan.Bases = append(plan.Bases, base)
+				plan.Base, found = base, true
 			}
 		}
-		if len(plan.Bases) == 0 {
+		if !found {
 			continue
 		}
 		covered, err := plan.covers(ctx)
@@ -122,10 +122,10 @@ func (c *Chain) unreadable(store Store) error {
 // covers reports whether the chain reaches the revision of the target. Any chain
 // reaches a time: nothing was recorded between its end and that time.
 func (p *Plan) covers(ctx context.Context) (bool, error) {
-	if p.Target.Revision == 0 || p.Bases[0].Revision == p.Target.Revision {
+	if p.Target.Revision == 0 || p.Base.Revision == p.Target.Revision {
 		return true, nil
 	}
-	segments, err := p.Chain.Segments(ctx, p.Store, p.Bases[0].Sequence)
+	segments, err := p.Chain.Segments(ctx, p.Store, p.Base.Sequence)
 	if err != nil {
 		return false, err
 	}
