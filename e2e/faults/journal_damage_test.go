@@ -295,6 +295,10 @@ func (c damage) check(d *damaged, s *specimen) {
 	}
 	harness.Contains(d.t, d.restores(s, c.last), c.restore...)
 	if c.last < s.last() {
-		harness.Contains(d.t, d.refuses("--revision", strconv.FormatUint(s.last(), 10)), append([]string{strconv.FormatUint(c.last, 10)}, c.restore...)...)
+		want := append([]string{strconv.FormatUint(c.last, 10)}, c.restore...)
+		if c.restore == nil {
+			want = []string{"backup list --from " + d.from[1]} // which has the last revision
+		}
+		harness.Contains(d.t, d.refuses("--revision", strconv.FormatUint(s.last(), 10)), want...)
 	}
 }
