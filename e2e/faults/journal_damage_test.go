@@ -248,7 +248,7 @@ func damages(s, other *specimen) []damage {
 		{"a missing base", func(d *damaged) error { return os.Remove(path(d, s.bases[0])) }, 0, []string{"it has no base"}, []string{"cannot be restored"}},
 		{"the base of another server beside it", func(d *damaged) error {
 			return copies(d, other.bases[0], later)
-		}, s.last(), nil, []string{later, "cannot be used"}},
+		}, 0, nil, []string{later, "remove it to restore from the base before it"}},
 		{"a truncated claim", func(d *damaged) error { return half(d, claimName) }, 0, []string{"chain.json"}, []string{"chain.json"}},
 	}
 }
@@ -295,6 +295,10 @@ func (c damage) check(d *damaged, s *specimen) {
 	}
 	harness.Contains(d.t, d.restores(s, c.last), c.restore...)
 	if c.last < s.last() {
-		harness.Contains(d.t, d.refuses("--revision", strconv.FormatUint(s.last(), 10)), append([]string{strconv.FormatUint(c.last, 10)}, c.restore...)...)
+		want := append([]string{strconv.FormatUint(c.last, 10)}, c.restore...)
+		if c.restore == nil {
+			want = []string{"backup list --from " + d.from[1]} // which has the last revision
+		}
+		harness.Contains(d.t, d.refuses("--revision", strconv.FormatUint(s.last(), 10)), want...)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 
@@ -16,14 +15,14 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
 )
 
-// rotatePath is the path that rotates the encryption key for a POST request. The response
-// is the progress, one JSON object a line.
+// rotatePath is the path that rotates the encryption key for a POST request.
 const rotatePath = "/kube-hyper-mini/encryption/rotate"
 
-// rotateLine is a line of the response: progress, or the error that ended the rotation.
-type rotateLine struct {
-	encryption.Progress
-	Error string `json:"error,omitempty"`
+// KeyRotated is the result of a rotation: the name of the new key, and how many objects were
+// written again.
+type KeyRotated struct {
+	Key       string `json:"key"`
+	Rewritten int    `json:"rewritten"`
 }
 
 // KeyRotator rotates the encryption key of a server.
@@ -47,36 +46,38 @@ type KeyRotator struct {
 
 // ServeHTTP implements [http.Handler] for rotatePath.
 func (k *KeyRotator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	encoder, flush := json.NewEncoder(w), http.NewResponseController(w)
-	err := k.Rotate(r.Context(), func(progress encryption.Progress) error {
-		logRotation(k.Log, progress)
-		return errors.Join(encoder.Encode(rotateLine{Progress: progress}), flush.Flush())
-	})
+	done, err := k.Rotate(r.Context())
 	if err != nil {
-		_ = encoder.Encode(rotateLine{Error: err.Error()}) // the client may have disconnected; the next rotation continues
+		http.Error(w, err.Error(), http.StatusConflict)
+		return
 	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(done) // the client may have disconnected
 }
 
-// Rotate rotates the key while no backup is made, and calls report with its progress.
-func (k *KeyRotator) Rotate(ctx context.Context, report func(encryption.Progress) error) error {
+// Rotate rotates the key while no backup is made.
+func (k *KeyRotator) Rotate(ctx context.Context) (done KeyRotated, err error) {
 	if k.ConfigFile != "" {
-		return fmt.Errorf("apiServer.encryption.configFile names %s, which the server only reads: add a key to it, "+
+		return done, fmt.Errorf("apiServer.encryption.configFile names %s, which the server only reads: add a key to it, "+
 			"which is loaded within seconds, and have the objects rewritten by a StorageVersionMigration for each "+
 			"resource", k.ConfigFile)
 	}
 	if !k.Ready() {
-		return errors.New("the server is starting: try again when it is ready")
+		return done, errors.New("the server is starting: try again when it is ready")
 	}
 	release, err := k.Backups.TakeTurn(ctx)
 	if err != nil {
-		return err
+		return done, err
 	}
 	defer release()
 	connection := k.Store.Connection()
-	return (&encryption.Rotation{
-		File: k.File, Store: connection.GatedKV(), Root: k.Root, Encrypt: k.Encrypt, Alone: k.alone, Report: report,
+	done.Key, done.Rewritten, err = (&encryption.Rotation{
+		File: k.File, Store: connection.GatedKV(), Root: k.Root, Encrypt: k.Encrypt, Alone: k.alone,
 	}).Run(ctx)
+	if err == nil {
+		k.Log.Info("the encryption key was rotated", "key", done.Key, "rewritten", done.Rewritten)
+	}
+	return done, err
 }
 
 // alone returns an error if other servers use the store.
@@ -92,46 +93,19 @@ func (k *KeyRotator) alone(ctx context.Context) error {
 	return nil
 }
 
-func logRotation(log *slog.Logger, progress encryption.Progress) {
-	switch progress.Phase {
-	case encryption.PhaseNewKey:
-		log.Info("rotating the encryption key", "key", progress.Key, "continued", progress.Continued)
-	case encryption.PhaseDone:
-		log.Info("the encryption key was rotated", "key", progress.Key, "rewritten", progress.Rewritten)
-	}
-}
-
 // Resume continues an interrupted rotation, in the background.
 func (k *KeyRotator) Resume(ctx context.Context) {
 	if k.ConfigFile != "" || !encryption.Interrupted(k.File) {
 		return
 	}
-	err := k.Rotate(ctx, func(progress encryption.Progress) error {
-		logRotation(k.Log, progress)
-		return nil
-	})
-	if err != nil && ctx.Err() == nil {
+	if _, err := k.Rotate(ctx); err != nil && ctx.Err() == nil {
 		k.Log.Warn("the rotation of the encryption key is unfinished: run `kube-hyper-mini encryption rotate` when the "+
 			"cause is removed", "error", err)
 	}
 }
 
-// RotateKey rotates the key of the server of the kubeconfig and calls report with
-// its progress.
-func RotateKey(ctx context.Context, kubeconfig []byte, report func(encryption.Progress) error) error {
-	return post(ctx, kubeconfig, rotatePath, func(host string, body io.Reader) error {
-		for lines := json.NewDecoder(body); ; {
-			line := rotateLine{}
-			if err := lines.Decode(&line); err != nil {
-				return fmt.Errorf("the response of the server at %s ended early (%w): the rotation continues at its next "+
-					"start, or with the next `kube-hyper-mini encryption rotate`", host, err)
-			}
-			if line.Error != "" {
-				return fmt.Errorf("the server at %s: %s", host, line.Error)
-			}
-			if err := report(line.Progress); err != nil || line.Phase == encryption.PhaseDone {
-				return err
-			}
-		}
-	})
+// RotateKey rotates the key of the server of the kubeconfig.
+func RotateKey(ctx context.Context, kubeconfig []byte) (done KeyRotated, err error) {
+	err = postJSON(ctx, kubeconfig, rotatePath, &done)
+	return done, err
 }

@@ -62,7 +62,7 @@ func RunEtcd(ctx context.Context, checked *Checked, log *slog.Logger) error {
 				if err := p.supervisor.Start(ctx, lifecycle.Part{Name: "etcd", Run: member.Run}); err != nil {
 					return err
 				}
-				if err := p.dir.TakeOver(p.stamp); err != nil { // API servers write after the election
+				if err := p.dir.WriteStamp(p.stamp); err != nil { // API servers write after the election
 					return err
 				}
 				return member.WaitReady(ctx)

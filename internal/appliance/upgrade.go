@@ -54,5 +54,5 @@ func (s *server) beforeWrites(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.dir.TakeOver(s.stamp)
+	return s.dir.WriteStamp(s.stamp)
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"strconv"
 	"time"
 
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -16,13 +15,9 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
-// The parameters of a POST to the endpoint, "true" or "false".
-const (
-	// ParamWithoutKeys leaves out all files with secrets.
-	ParamWithoutKeys = "withoutKeys"
-	// ParamPlain requests a backup that is not encrypted and has no keys.
-	ParamPlain = "plain"
-)
+// ParamPlain is the parameter of a POST to the endpoint that requests, with "true", a backup
+// that is not encrypted and has no keys.
+const ParamPlain = "plain"
 
 const (
 	// maxStreams is the number of backups that are sent at the same time: each has a
@@ -62,11 +57,6 @@ func EndpointOff() http.Handler {
 
 // ServeHTTP implements [http.Handler].
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	options, encryption, err := e.parse(r)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
 	select {
 	case e.streams <- struct{}{}:
 		defer func() { <-e.streams }()
@@ -80,19 +70,17 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if user, ok := request.UserFrom(r.Context()); ok {
 		name = user.GetName()
 	}
-	content := "objects; the client adds keys and encrypts, as backup save does"
-	if len(encryption.Recipients) > 0 {
-		content = "objects and keys, encrypted"
-		if options.WithoutKeys {
-			content = "objects, encrypted"
-		}
+	plain := len(e.encryption.Recipients) == 0 || r.URL.Query().Get(ParamPlain) == "true"
+	encryption, content := e.encryption, "objects and keys, encrypted"
+	if plain {
+		encryption, content = Encryption{}, "objects; the client adds keys and encrypts, as backup save does"
 	}
 	log := e.log.With("user", name, "address", r.RemoteAddr, "content", content)
 	log.Info("backup requested through the API")
 	w.Header().Set("Content-Type", "application/octet-stream")
 	body := &pacedWriter{w: w, controller: http.NewResponseController(w), timeout: e.timeout}
 	began := time.Now()
-	err = deliver(r.Context(), body, encryption, e.produce(options))
+	err := deliver(r.Context(), body, encryption, e.produce(Options{Reason: ReasonManual, WithoutKeys: plain}))
 	switch {
 	case err == nil:
 		log.Info("backup sent", "bytes", body.written, "took", time.Since(began).Round(time.Millisecond).String())
@@ -107,26 +95,6 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		http.Error(w, err.Error(), code)
 	}
-}
-
-// parse reads the parameters of the request.
-func (e *Endpoint) parse(r *http.Request) (Options, Encryption, error) {
-	options, encryption := Options{Reason: ReasonManual}, e.encryption
-	plain := false
-	for name, value := range map[string]*bool{ParamWithoutKeys: &options.WithoutKeys, ParamPlain: &plain} {
-		text := r.URL.Query().Get(name)
-		if text == "" {
-			continue
-		}
-		var err error
-		if *value, err = strconv.ParseBool(text); err != nil {
-			return options, encryption, fmt.Errorf("%s=%q: write true or false", name, text)
-		}
-	}
-	if plain || len(encryption.Recipients) == 0 {
-		options.WithoutKeys, encryption = true, Encryption{}
-	}
-	return options, encryption, nil
 }
 
 func deliver(ctx context.Context, w io.Writer, encryption Encryption, produce Produce) error {

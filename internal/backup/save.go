@@ -104,72 +104,54 @@ func (w *errorWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// errNameTaken means that the name of a backup is that of another file.
+var errNameTaken = fmt.Errorf("%w; choose another name", fs.ErrExist)
+
 // Save writes the backup to path: first to a temporary file, which it syncs,
 // then it renames the file. It does not replace an existing file: the
 // error is fs.ErrExist.
-func Save(ctx context.Context, path string, encryption Encryption, produce Produce) (*Manifest, error) {
+func Save(ctx context.Context, path string, encryption Encryption, produce Produce) (m *Manifest, err error) {
 	if _, err := os.Lstat(path); err == nil {
-		return nil, notNamed(path, fs.ErrExist)
+		return nil, fmt.Errorf("save a backup to %s: %w", path, errNameTaken)
 	}
-	file, m, err := saveUnfinished(ctx, path, encryption, produce)
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("save a backup: %w", err)
+	}
+	file, err := datadir.WriteTemporary(dir, unfinished+filepath.Base(path)+"-*", func(file *os.File) (err error) {
+		m, err = Copy(ctx, file, encryption, produce)
+		return err
+	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("save a backup to %s: %w", path, err)
 	}
 	if err := datadir.RenameNew(file, path); err != nil {
-		return nil, errors.Join(notNamed(path, err), os.Remove(file))
+		if errors.Is(err, fs.ErrExist) {
+			err = errNameTaken
+		}
+		return nil, errors.Join(fmt.Errorf("save a backup to %s: %w", path, err), os.Remove(file))
 	}
 	return m, nil
-}
-
-// notNamed is the error of a backup that cannot get its name.
-func notNamed(path string, err error) error {
-	if errors.Is(err, fs.ErrExist) {
-		err = fmt.Errorf("%w; choose another name", fs.ErrExist)
-	}
-	return fmt.Errorf("save a backup to %s: %w", path, err)
 }
 
 // nameInterval is the time in which the names of [FileName] differ.
 const nameInterval = time.Second
 
 // SaveDated is [Save] to the directory, with the name of [FileName], which it returns with
-// the directory. It waits for a free name: another server may save there in the same second.
+// the directory. It makes the backup again, with another name, if another server has saved
+// one there in the same second.
 func SaveDated(ctx context.Context, dir, reason string, encryption Encryption, produce Produce) (string, error) {
-	path := filepath.Join(dir, FileName(reason, encryption, time.Now()))
-	file, _, err := saveUnfinished(ctx, path, encryption, produce)
-	if err != nil {
-		return "", err
-	}
 	for {
-		err = datadir.RenameNew(file, path)
-		if !errors.Is(err, fs.ErrExist) || ctx.Err() != nil {
-			break
+		path := filepath.Join(dir, FileName(reason, encryption, time.Now()))
+		_, err := Save(ctx, path, encryption, produce)
+		if err == nil {
+			return path, nil
+		}
+		if !errors.Is(err, errNameTaken) || ctx.Err() != nil {
+			return "", err
 		}
 		reconcile.Pause(ctx, nameInterval)
-		path = filepath.Join(dir, FileName(reason, encryption, time.Now()))
 	}
-	if err != nil {
-		return "", errors.Join(notNamed(path, err), os.Remove(file))
-	}
-	return path, nil
-}
-
-// saveUnfinished writes the backup for path to a temporary file in its directory, which it
-// returns.
-func saveUnfinished(ctx context.Context, path string, encryption Encryption,
-	produce Produce) (name string, m *Manifest, err error) {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", nil, fmt.Errorf("save a backup: %w", err)
-	}
-	name, err = datadir.WriteTemporary(dir, unfinished+filepath.Base(path)+"-*", func(file *os.File) (err error) {
-		m, err = Copy(ctx, file, encryption, produce)
-		return err
-	})
-	if err != nil {
-		return "", nil, fmt.Errorf("save a backup to %s: %w", path, err)
-	}
-	return name, m, nil
 }
 
 const (

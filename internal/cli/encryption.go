@@ -2,12 +2,10 @@ package cli
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
 )
 
 func newEncryption() *cobra.Command {
@@ -39,38 +37,17 @@ The command uses the API of the server, with the administrator's kubeconfig in t
 directory; it needs the right to POST to the path /kube-hyper-mini/encryption/rotate.`,
 		Example: `  kube-hyper-mini encryption rotate`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			report := func(progress encryption.Progress) error { return printRotation(cmd.OutOrStdout(), progress) }
 			return onServer(cmd, flags, nil, func(kubeconfig []byte) error {
-				return admin.RotateKey(cmd.Context(), kubeconfig, report)
+				done, err := admin.RotateKey(cmd.Context(), kubeconfig)
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "rotated: %s rewritten with key %s\n", quantity(done.Rewritten, "object"),
+					done.Key)
+				return err
 			})
 		},
 	}
 	flags.addPlane(cmd.Flags())
 	return cmd
-}
-
-// printRotation prints a phase that has ended, or the objects so far.
-func printRotation(out io.Writer, progress encryption.Progress) error {
-	text := ""
-	switch progress.Phase {
-	case encryption.PhaseNewKey:
-		text = "new key " + progress.Key
-		if progress.Continued {
-			text += ", of the rotation that was interrupted"
-		}
-	case encryption.PhaseLoaded:
-		text = "the new key encrypts"
-	case encryption.PhaseRewrite:
-		text = fmt.Sprintf("%s checked, %d rewritten", quantity(progress.Checked, "object"), progress.Rewritten)
-	case encryption.PhaseCompact:
-		text = "old versions of the objects removed from etcd"
-	case encryption.PhaseOldKey:
-		text = "old key removed"
-	case encryption.PhaseDone:
-		text = fmt.Sprintf("rotated: %s rewritten with key %s", quantity(progress.Rewritten, "object"), progress.Key)
-	default:
-		return nil
-	}
-	_, err := fmt.Fprintln(out, text)
-	return err
 }

@@ -37,20 +37,16 @@ Exit codes: 0 removed or no such directory, 1 refused or failed, 2 not confirmed
   kube-hyper-mini reset --data-dir ./data --yes
   kube-hyper-mini reset --backups`,
 		RunE: flags.with(func(cmd *cobra.Command, _ []string, cfg *config.ServerConfiguration) error {
-			plan, err := datadir.PlanRemoval(cfg.DataDir, backups)
+			done, err := datadir.Remove(cfg.DataDir, backups, func(plan *datadir.Removal) error {
+				if yes {
+					return nil
+				}
+				return confirm(cmd, cfg.DataDir, plan)
+			})
 			if errors.Is(err, os.ErrNotExist) {
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s does not exist: nothing to remove\n", cfg.DataDir)
 				return err
 			}
-			if err != nil {
-				return err
-			}
-			if !yes {
-				if err := confirm(cmd, cfg.DataDir, plan); err != nil {
-					return err
-				}
-			}
-			done, err := datadir.Remove(cfg.DataDir, backups)
 			if err != nil {
 				return err
 			}

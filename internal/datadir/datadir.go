@@ -192,19 +192,6 @@ func (d *Dir) BeginFirstStart(stamp Stamp) error {
 	return WriteStampFile(d.path, stamp)
 }
 
-// TakeOver writes the stamp. Call it when the store and the identity are complete and
-// accepted, before this release writes objects: releases that cannot read those must
-// refuse the directory, also if this one does not become ready. It makes a new directory
-// durable first.
-func (d *Dir) TakeOver(stamp Stamp) error {
-	if d.Previous == nil {
-		if err := syncDirs(d.path); err != nil {
-			return fmt.Errorf("make the data directory durable: %w", err)
-		}
-	}
-	return d.WriteStamp(stamp)
-}
-
 // RequireUsed returns an error for a directory that no server has used: nil,
 // ErrNotDataDir with the reason, or os.ErrNotExist.
 func RequireUsed(path string) error {
@@ -239,8 +226,10 @@ func ReadStamp(path string) (*Stamp, error) {
 	return stamp, nil
 }
 
-// WriteStamp records that this release has taken the directory over. Call it
-// when the data can be read, not before.
+// WriteStamp records that this release has taken the directory over. Call it when the
+// store and the identity are complete and accepted, before this release writes objects:
+// releases that cannot read those must refuse the directory, also if this one does not
+// become ready.
 func (d *Dir) WriteStamp(stamp Stamp) error {
 	if d.Previous != nil && *d.Previous == stamp || d.written == stamp {
 		return nil

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 )
@@ -201,24 +200,4 @@ func JoinFirst(names []string) string {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), len(names)-limit)
-}
-
-// syncDirs makes the names of all files below dir durable. Files that are
-// written with [WriteFile], and those of etcd, have been synced themselves.
-func syncDirs(dir string) error {
-	if runtime.GOOS == "windows" || !isSynced(dir) {
-		return nil
-	}
-	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil || !entry.IsDir() {
-			return err
-		}
-		if err := SyncDir(path); !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return nil // a copy for a backup, which is removed when it is not needed any more
-	})
 }

@@ -36,7 +36,7 @@ func TestOpenAcceptsPreparedFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(d.BeginFirstStart(current), d.TakeOver(current), d.Close()); err != nil {
+	if err := errors.Join(d.BeginFirstStart(current), d.WriteStamp(current), d.Close()); err != nil {
 		t.Fatal(err)
 	}
 	fillDir(t, path, map[string]string{"later.txt": ""})
@@ -76,15 +76,15 @@ func TestFirstStart(t *testing.T) {
 	}
 	closeDir(d)
 	d = open(true, false)
-	if err := errors.Join(d.BeginFirstStart(current), d.TakeOver(current)); err != nil {
+	if err := errors.Join(d.BeginFirstStart(current), d.WriteStamp(current)); err != nil {
 		t.Fatal(err)
 	}
 	closeDir(d)
 	closeDir(open(false, true))
 }
 
-// TestTakeOver: the stamp of a used directory is that of the release that has taken it over.
-func TestTakeOver(t *testing.T) {
+// TestWriteStamp: the stamp of a used directory is that of the release that has taken it over.
+func TestWriteStamp(t *testing.T) {
 	path := t.TempDir()
 	older := current
 	older.Version = "v0.0.1"
@@ -93,7 +93,7 @@ func TestTakeOver(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(d.TakeOver(stamp), d.Close()); err != nil {
+		if err := errors.Join(d.WriteStamp(stamp), d.Close()); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := ReadStamp(path); err != nil || *got != stamp {
@@ -120,30 +120,4 @@ func TestPreparedStoreIsNotMarked(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Error(err)
 	}
-}
-
-// TestSyncDirsDuringRemovals: a backup that is made meanwhile removes its copy.
-func TestSyncDirsDuringRemovals(t *testing.T) {
-	dir := t.TempDir()
-	removing, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for {
-			select {
-			case <-removing:
-				return
-			default:
-			}
-			path := filepath.Join(dir, "snapshot.tmp", "a")
-			_, _ = os.MkdirAll(path, 0o700), os.RemoveAll(filepath.Dir(path))
-		}
-	}()
-	for range 300 {
-		if err := syncDirs(dir); err != nil {
-			t.Error(err)
-			break
-		}
-	}
-	close(removing)
-	<-stopped
 }

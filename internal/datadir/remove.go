@@ -24,48 +24,33 @@ type Removal struct {
 	Others []string
 }
 
-// PlanRemoval returns what [Remove] would do and changes nothing. It refuses the
-// directories that Remove refuses.
-func PlanRemoval(path string, withBackups bool) (*Removal, error) {
-	d, plan, err := beginRemoval(path, withBackups)
-	if err != nil {
-		return nil, err
-	}
-	return plan, d.Close()
-}
-
-// beginRemoval locks the directory and plans its removal.
-func beginRemoval(path string, withBackups bool) (*Dir, *Removal, error) {
+// Remove deletes the files of the layout from a data directory, and the directory if it
+// is then empty. It refuses a directory that is in use (ErrLocked), and one that is not
+// [Removable] (ErrNotDataDir), such as a mistyped path. It calls confirm with what it will
+// do, and removes nothing if that returns an error. It deletes the lock and the stamp
+// last, so that an interrupted removal can be repeated. It keeps the directory itself
+// if this user may not remove it, for example below a service's state directory or at
+// the mount point of a volume.
+func Remove(path string, withBackups bool, confirm func(*Removal) error) (*Removal, error) {
 	if err := Removable(path); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	lock, err := lockDir(path)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	d := &Dir{path: path, lock: lock}
 	found, err := survey(path)
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("read the data directory: %w", err), d.Close())
+		return nil, errors.Join(fmt.Errorf("read the data directory: %w", err), d.Close())
 	}
 	plan := &Removal{Removed: found.layout, Backups: found.backups, Others: found.others}
 	if withBackups {
 		plan.Removed, plan.Backups = append(plan.Removed, plan.Backups...), nil
 		slices.Sort(plan.Removed)
 	}
-	return d, plan, nil
-}
-
-// Remove deletes the files of the layout from a data directory, and the directory if it
-// is then empty. It refuses a directory that is in use (ErrLocked), and one that is not
-// [Removable] (ErrNotDataDir), such as a mistyped path. It deletes the lock and the stamp
-// last, so that an interrupted removal can be repeated. It keeps the directory itself
-// if this user may not remove it, for example below a service's state directory or at
-// the mount point of a volume.
-func Remove(path string, withBackups bool) (*Removal, error) {
-	d, plan, err := beginRemoval(path, withBackups)
-	if err != nil {
-		return nil, err
+	if err := confirm(plan); err != nil {
+		return nil, errors.Join(err, d.Close())
 	}
 	// The lock is held to the end: a server that starts meanwhile must not lose its files.
 	if err = removeAll(path, plan.Removed); err == nil {

@@ -24,15 +24,17 @@ func ours(t *testing.T) string {
 	return path
 }
 
+func confirmed(*Removal) error { return nil }
+
 func TestRemoveDeletesTheDirectory(t *testing.T) {
 	path := ours(t)
-	if _, err := Remove(path, false); err != nil {
+	if _, err := Remove(path, false, confirmed); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("the directory is still there: %v", err)
 	}
-	if _, err := Remove(path, false); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Remove(path, false, confirmed); !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("removing what is gone says %v", err)
 	}
 }
@@ -51,11 +53,12 @@ func TestRemoveKeepsOtherFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		plan, err := PlanRemoval(path, withBackups)
-		if err != nil {
-			t.Fatal(err)
+		var plan *Removal
+		refused := errors.New("not confirmed")
+		if _, err := Remove(path, withBackups, func(p *Removal) error { plan = p; return refused }); !errors.Is(err, refused) {
+			t.Fatalf("a removal that is not confirmed: %v", err)
 		}
-		done, err := Remove(path, withBackups)
+		done, err := Remove(path, withBackups, confirmed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +106,7 @@ func TestRemoveAfterAnInterruptedFirstStart(t *testing.T) {
 		if err := RequireUsed(path); err == nil || !strings.Contains(err.Error(), "did not finish") {
 			t.Errorf("using it: %v", err)
 		}
-		if _, err := Remove(path, false); err != nil {
+		if _, err := Remove(path, false, confirmed); err != nil {
 			t.Error(err)
 		}
 		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
@@ -118,7 +121,7 @@ func TestRemoveRefusesADirectoryInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Remove(path, false); !errors.Is(err, ErrLocked) {
+	if _, err := Remove(path, false, confirmed); !errors.Is(err, ErrLocked) {
 		t.Errorf("removing a directory in use says %v", err)
 	}
 	if _, err := os.Stat(d.Join("pki", "ca.key")); err != nil {
@@ -152,7 +155,7 @@ func TestRemoveRefusesOtherDirectories(t *testing.T) {
 			if err := change(path); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Remove(path, false); !errors.Is(err, ErrNotDataDir) {
+			if _, err := Remove(path, false, confirmed); !errors.Is(err, ErrNotDataDir) {
 				t.Errorf("removing it says %v", err)
 			}
 			if _, err := os.Stat(filepath.Join(path, "pki", "ca.key")); err != nil {

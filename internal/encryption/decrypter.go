@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
@@ -14,7 +13,7 @@ import (
 // EncryptionConfigurations, as a journal has them. The zero Decrypter has no keys.
 // Add must not be called concurrently with Decrypt.
 type Decrypter struct {
-	rings []keyring // the newest first
+	ring keyring // the newest keys of a prefix first
 }
 
 // Add adds the keys of an EncryptionConfiguration. Name is that of its file, for
@@ -28,7 +27,10 @@ func (d *Decrypter) Add(name string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	d.rings = slices.Insert(d.rings, 0, ring)
+	for prefix, older := range d.ring {
+		ring[prefix] = append(ring[prefix], older...)
+	}
+	d.ring = ring
 	return nil
 }
 
@@ -42,18 +44,12 @@ func (d *Decrypter) Decrypt(ctx context.Context, key string, stored []byte) ([]b
 	if strings.HasPrefix(name, store.KMSPrefix) {
 		return nil, errors.New("it is encrypted by a KMS plugin, and only the server can decrypt it")
 	}
-	var failures []error
-	for _, ring := range d.rings {
-		plain, err := ring.decrypt(ctx, key, stored)
-		if err == nil {
-			return plain, nil
-		}
-		if !errors.Is(err, errNoKey) {
-			failures = append(failures, err)
-		}
-	}
-	if len(failures) == 0 {
+	plain, err := d.ring.decrypt(ctx, key, stored)
+	if errors.Is(err, errNoKey) {
 		return nil, fmt.Errorf("it is encrypted with the %s, which the journal does not have", describe(name))
 	}
-	return nil, fmt.Errorf("decrypt with the %s: %w", describe(name), errors.Join(failures...))
+	if err != nil {
+		return nil, fmt.Errorf("decrypt with the %s: %w", describe(name), err)
+	}
+	return plain, nil
 }

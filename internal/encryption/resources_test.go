@@ -64,7 +64,7 @@ func TestRotateKubernetes(t *testing.T) {
 					}
 				}()
 			}
-			if err := a.rotation(silent).Run(t.Context()); err != nil {
+			if _, _, err := a.rotation(silent).Run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			for key, resource := range workloadKeys {
@@ -89,7 +89,7 @@ func TestRotateLeavesNoPlainText(t *testing.T) {
 	for key, resource := range encrypted {
 		a.put(key, "text", resource)
 	}
-	if err := a.rotation(silent).Run(t.Context()); err != nil {
+	if _, _, err := a.rotation(silent).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for key, resource := range encrypted {

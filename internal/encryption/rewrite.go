@@ -22,8 +22,6 @@ const (
 	pageSize = 64
 	// writers is the number of concurrent writes: etcd syncs the disk once for several.
 	writers = 16
-	// reportInterval is the time between two reports of progress.
-	reportInterval = time.Second
 )
 
 func isCompacted(err error) bool { return errors.Is(err, rpctypes.ErrCompacted) }
@@ -37,32 +35,26 @@ type rewriter struct {
 	newKey string // prefix of the values that it encrypts
 
 	rewritten atomic.Int64 // in this pass
-	reported  time.Time
 }
 
-// rewriteAll passes over etcd until no object needs the old key, and returns a
-// revision up to which none does.
-func (r *Rotation) rewriteAll(ctx context.Context, w *rewriter) (int64, error) {
+// rewriteAll passes over etcd until no object needs the old key. It returns a revision up to
+// which none does, and how many objects it has written.
+func (r *Rotation) rewriteAll(ctx context.Context, w *rewriter) (revision int64, total int, err error) {
 	for first := true; ; first = false {
-		revision, err := w.pass(ctx)
-		if err != nil {
-			return 0, err
+		if revision, err = w.pass(ctx); err != nil {
+			return 0, 0, err
 		}
 		// The API server may still be writing objects that it encrypted before it loaded
 		// the new key: the pass that counts comes later.
-		clean := w.rewritten.Swap(0) == 0 && (!first || r.Encrypt == nil)
-		if err := r.reached(PhaseRewrite); err != nil {
-			return 0, err
-		}
-		if clean {
-			return revision, nil
+		n := int(w.rewritten.Swap(0))
+		if total += n; n == 0 && (!first || r.Encrypt == nil) {
+			return revision, total, nil
 		}
 		select {
 		case <-ctx.Done():
-			return 0, fmt.Errorf("rewrite the encrypted objects: %w", context.Cause(ctx))
+			return 0, 0, fmt.Errorf("rewrite the encrypted objects: %w", context.Cause(ctx))
 		case <-time.After(settleDelay):
 		}
-		r.progress.Checked = 0
 	}
 }
 
@@ -81,13 +73,6 @@ func (w *rewriter) pass(ctx context.Context) (revision int64, err error) {
 		if err := w.page(ctx, answer.Kvs); err != nil {
 			return 0, err
 		}
-		w.progress.Checked += len(answer.Kvs)
-		if time.Since(w.reported) > reportInterval {
-			w.reported = time.Now()
-			if err := w.reached(PhaseRewrite); err != nil {
-				return 0, err
-			}
-		}
 		if !answer.More {
 			return revision, nil
 		}
@@ -98,16 +83,13 @@ func (w *rewriter) pass(ctx context.Context) (revision int64, err error) {
 func (w *rewriter) page(ctx context.Context, objects []*mvccpb.KeyValue) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)
-	before := w.rewritten.Load()
 	for _, object := range objects {
 		if !w.outdated(object) {
 			continue
 		}
 		group.Go(func() error { return w.rewrite(ctx, object) })
 	}
-	err := group.Wait()
-	w.progress.Rewritten += int(w.rewritten.Load() - before)
-	return err
+	return group.Wait()
 }
 
 // outdated reports whether the object must be written again: it needs an old key, or it

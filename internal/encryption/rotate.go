@@ -24,29 +24,6 @@ const (
 	pollInterval = 100 * time.Millisecond
 )
 
-// Phases of a rotation, in this order.
-const (
-	PhaseNewKey  = "new key"  // the file has the new key, and the old ones to read with
-	PhaseLoaded  = "loaded"   // the API server writes with the new key
-	PhaseRewrite = "rewrite"  // objects are written again, repeated with progress
-	PhaseCompact = "compact"  // old versions of the objects are removed from etcd
-	PhaseOldKey  = "old key"  // the file has the old key no more
-	PhaseDone    = "complete" // nothing is left to do
-)
-
-// Progress is what has been done so far.
-type Progress struct {
-	// Phase that has ended, or is going on for PhaseRewrite.
-	Phase string `json:"phase"`
-	// Key is the name of the new key.
-	Key string `json:"key"`
-	// Continued means that an earlier, interrupted rotation is continued.
-	Continued bool `json:"continued,omitempty"`
-	// Checked and Rewritten count objects in etcd.
-	Checked   int `json:"checked"`
-	Rewritten int `json:"rewritten"`
-}
-
 // Rotation replaces the key that encrypts. It can be interrupted at any point;
 // the next Run continues it. Objects stay readable throughout.
 type Rotation struct {
@@ -62,11 +39,6 @@ type Rotation struct {
 	// new key. It is called before the rotation begins and before the old key is
 	// removed.
 	Alone func(ctx context.Context) error
-	// Report is called after each phase and about once a second; an error stops
-	// the rotation.
-	Report func(Progress) error
-
-	progress Progress
 }
 
 // rotating reports whether a rotation has begun and not ended: only then a file that the
@@ -79,54 +51,40 @@ func Interrupted(file string) bool {
 	return err == nil && c != nil && c.rotating()
 }
 
-// Run rotates, or continues an interrupted rotation.
-func (r *Rotation) Run(ctx context.Context) error {
+// Run rotates, or continues an interrupted rotation. It returns the name of the new key and
+// how many objects it has written again.
+func (r *Rotation) Run(ctx context.Context) (key string, rewritten int, err error) {
 	if err := r.Alone(ctx); err != nil {
-		return err
+		return "", 0, err
 	}
 	c, err := r.begin()
 	if err != nil {
-		return err
+		return "", 0, err
 	}
 	ring, err := newKeyring(c)
 	if err != nil {
-		return err
+		return "", 0, err
 	}
 	keys := c.secretboxKeys()
-	r.progress.Key = keys[0].Name
 	prefix := store.SecretboxPrefix + keys[0].Name + ":"
-	if err := r.reached(PhaseNewKey); err != nil {
-		return err
-	}
 	if err := r.waitLoaded(ctx, c, prefix); err != nil {
-		return err
+		return "", 0, err
 	}
-	if err := r.reached(PhaseLoaded); err != nil {
-		return err
-	}
-	revision, err := r.rewriteAll(ctx, &rewriter{Rotation: r, config: c, ring: ring, newKey: prefix})
+	revision, rewritten, err := r.rewriteAll(ctx, &rewriter{Rotation: r, config: c, ring: ring, newKey: prefix})
 	if err != nil {
-		return err
+		return "", 0, err
 	}
 	if err := r.Alone(ctx); err != nil {
-		return fmt.Errorf("the old key stays in %s, and the rotation is unfinished: %w", r.File, err)
+		return "", 0, fmt.Errorf("the old key stays in %s, and the rotation is unfinished: %w", r.File, err)
 	}
 	// Watches that begin in the past read old versions, which need the old key.
 	if _, err := r.Store.Compact(ctx, revision); err != nil && !isCompacted(err) {
-		return fmt.Errorf("remove old versions of the objects from etcd: %w", err)
-	}
-	if err := r.reached(PhaseCompact); err != nil {
-		return err
+		return "", 0, fmt.Errorf("remove old versions of the objects from etcd: %w", err)
 	}
 	if err := c.withKeys(keys[:1]).write(); err != nil {
-		return fmt.Errorf("remove the old key: %w", err)
+		return "", 0, fmt.Errorf("remove the old key: %w", err)
 	}
-	return errors.Join(r.reached(PhaseOldKey), r.reached(PhaseDone))
-}
-
-func (r *Rotation) reached(phase string) error {
-	r.progress.Phase = phase
-	return r.Report(r.progress)
+	return keys[0].Name, rewritten, nil
 }
 
 // begin returns a configuration that has the new key first, written to the file.
@@ -147,7 +105,7 @@ func (r *Rotation) begin() (*configuration, error) {
 		return nil, fmt.Errorf("no resource is encrypted with a key in %s, so that there is none to rotate: name "+
 			"resources in apiServer.encryption.resources", r.File)
 	}
-	if r.progress.Continued = c.rotating(); r.progress.Continued {
+	if c.rotating() {
 		return c, nil
 	}
 	key, err := newKey()

@@ -88,10 +88,8 @@ type objectChange struct {
 	problem  error
 }
 
-// follow calls visit for each change of an object in a span, and based when the changes
-// in the base have been visited.
-func (a *Journal) follow(ctx context.Context, span journal.Span, o Object, visit func(objectChange) error,
-	based func() error) error {
+// follow calls visit for each change of an object in a span.
+func (a *Journal) follow(ctx context.Context, span journal.Span, o Object, visit func(objectChange) error) error {
 	keys := map[string]bool{} // under which the object was stored
 	revision := func(stored bool) func(journal.Revision) error {
 		return func(r journal.Revision) error {
@@ -113,7 +111,7 @@ func (a *Journal) follow(ctx context.Context, span journal.Span, o Object, visit
 		}
 	}
 	return a.reader.Span(ctx, span, journal.Visitor{
-		File: a.addKeys, Stored: revision(true), Based: based, Changed: revision(false),
+		File: a.addKeys, Stored: revision(true), Changed: revision(false),
 	})
 }
 
@@ -147,21 +145,20 @@ type Moment struct {
 	Time     time.Time
 
 	target journal.Target
-	spans  []journal.Span // the best one first
+	span   journal.Span
 }
 
 // Moment finds the state at a time or a revision.
 func (a *Journal) Moment(ctx context.Context, target journal.Target) (*Moment, error) {
-	spans, err := a.reader.Find(ctx, target)
+	span, err := a.reader.Find(ctx, target)
 	if err != nil {
 		return nil, err
 	}
-	return &Moment{target: target, spans: spans}, nil
+	return &Moment{target: target, span: span}, nil
 }
 
-// read calls visit for the changes up to the moment, and sets the moment's revision and
-// time. It calls restart before each base that it tries.
-func (a *Journal) read(ctx context.Context, m *Moment, restart func() error, visit func(journal.Revision) error) error {
+// read calls visit for the changes up to the moment, and sets the moment's revision and time.
+func (a *Journal) read(ctx context.Context, m *Moment, visit func(journal.Revision) error) error {
 	limited := func(r journal.Revision) error {
 		if !m.target.Includes(r.Number, r.Time) {
 			return errEnough
@@ -177,35 +174,23 @@ func (a *Journal) read(ctx context.Context, m *Moment, restart func() error, vis
 		m.Revision, m.Time = r.Number, r.Time
 		return visit(r)
 	}
-	var err error
-	for _, span := range m.spans {
-		if err = restart(); err != nil {
-			return err
-		}
-		based := func() error {
-			if m.Revision == 0 { // the base is empty
-				m.Revision, m.Time = span.Base.Revision, span.Base.Time
-			}
-			return nil
-		}
-		err = a.reader.Span(ctx, span, journal.Visitor{File: a.addKeys, Stored: stored, Based: based, Changed: limited})
-		broken := (*journal.BrokenError)(nil)
-		switch {
-		case errors.Is(err, errEnough):
-			return nil
-		case !errors.As(err, &broken):
-			return err
-		case !broken.Base && m.target.Revision != 0 && broken.Last >= m.target.Revision:
-			return nil // the damage is after the moment
-		case !broken.Base && m.target == (journal.Target{}):
-			a.warn("WARNING: the journal cannot be read to its end: %v", err)
-			return nil
-		case !broken.Base:
-			return fmt.Errorf("the journal is broken before that moment: %w", err)
-		}
-		a.warn("WARNING: %v", err)
+	m.Revision, m.Time = m.span.Base.Revision, m.span.Base.Time // stays where the base is empty
+	err := a.reader.Span(ctx, m.span, journal.Visitor{File: a.addKeys, Stored: stored, Changed: limited})
+	broken := (*journal.BrokenError)(nil)
+	switch {
+	case errors.Is(err, errEnough):
+		return nil
+	case !errors.As(err, &broken):
+		return err
+	case broken.Base:
+		return fmt.Errorf("%w; remove it to read from the base before it, if there is one", err)
+	case m.target.Revision != 0 && broken.Last >= m.target.Revision:
+		return nil // the damage is after the moment
+	case m.target == (journal.Target{}):
+		a.warn("WARNING: the journal cannot be read to its end: %v", err)
+		return nil
 	}
-	return err
+	return fmt.Errorf("the journal is broken before that moment: %w", err)
 }
 
 // BeforeDeletion finds the last moment at which an object existed and was not being
@@ -223,7 +208,7 @@ func (a *Journal) BeforeDeletion(ctx context.Context, o Object) (*Moment, error)
 	var inDeletion *Moment
 	for _, span := range slices.Backward(spans) {
 		l := lifetime{}
-		err := a.follow(ctx, span, o, l.add, func() error { return nil })
+		err := a.follow(ctx, span, o, l.add)
 		if broken := (*journal.BrokenError)(nil); errors.As(err, &broken) {
 			a.warn("WARNING: chain %d: %v", span.Chain.Number, err)
 		} else if err != nil {
@@ -249,7 +234,7 @@ func momentIn(span journal.Span, last, end int64) *Moment {
 	if end != 0 {
 		target.Revision = max(last, end-1)
 	}
-	return &Moment{target: target, spans: []journal.Span{span}}
+	return &Moment{target: target, span: span}
 }
 
 // lifetime has the revisions between which an object was in its last two states.

@@ -26,8 +26,6 @@ const (
 	Deleting = "deleting"
 	// Deleted: the object does not exist any more.
 	Deleted = "deleted"
-	// Restored: a restore of the server brought an earlier version back.
-	Restored = "restored"
 )
 
 // Version is a version of an object.
@@ -39,7 +37,7 @@ type Version struct {
 	// made at that time or earlier.
 	Time   time.Time `json:"time"`
 	Before bool      `json:"before,omitempty"`
-	// Change is Created, Changed, Deleting, Deleted or Restored.
+	// Change is Created, Changed, Deleting or Deleted.
 	Change string `json:"change"`
 	// Manager is the field manager of the change; empty if it is not known.
 	Manager string    `json:"manager,omitempty"`
@@ -66,8 +64,8 @@ func (a *Journal) Versions(ctx context.Context, o Object, since time.Time, limit
 		if !since.IsZero() && !span.Ended.IsZero() && span.Ended.Before(since) {
 			continue
 		}
-		list.begin(span)
-		err := a.follow(ctx, span, o, list.add, list.based)
+		list.chain = span.Chain.Number
+		err := a.follow(ctx, span, o, list.add)
 		if broken := (*journal.BrokenError)(nil); errors.As(err, &broken) {
 			a.warn("WARNING: versions may be missing in chain %d: %v", span.Chain.Number, err)
 			continue
@@ -89,11 +87,8 @@ type versionList struct {
 	seed   maphash.Seed
 	seen   map[seenKey]struct{}
 
-	span      journal.Span
-	last      *objectChange // that of the last version; nil if there is none
-	lastKey   seenKey
-	inBase    *objectChange // the object in the base of the span; nil if it is not there
-	inBaseKey seenKey
+	chain int           // that is read
+	last  *objectChange // that of the last version; nil if there is none
 }
 
 // seenKey identifies a version: a new etcd begins with revision 1 again.
@@ -106,17 +101,9 @@ func newVersionList(since time.Time, limit int) *versionList {
 	return &versionList{since: since, limit: limit, seed: maphash.MakeSeed(), seen: map[seenKey]struct{}{}}
 }
 
-func (l *versionList) begin(span journal.Span) { l.span, l.inBase, l.inBaseKey = span, nil, seenKey{} }
-
 func (l *versionList) add(r objectChange) error {
 	key := seenKey{r.revision, maphash.Bytes(l.seed, r.value)}
 	r.value = nil // it is valid during the call only, and part of a whole segment
-	if r.stored {
-		l.inBase, l.inBaseKey = &r, key
-		if r.deleted {
-			l.inBase = nil
-		}
-	}
 	if _, seen := l.seen[key]; seen {
 		return nil
 	}
@@ -124,34 +111,16 @@ func (l *versionList) add(r objectChange) error {
 	if r.deleted && (l.last == nil || l.last.deleted) {
 		return nil // its versions were removed from the journal
 	}
-	l.append(l.version(r), r, key)
-	return nil
-}
-
-// based compares the object in the base with the last version.
-func (l *versionList) based() error {
-	switch {
-	case l.inBase == nil && l.last != nil && !l.last.deleted:
-		// The deletion is in a part of the journal that is missing or damaged.
-		gone := objectChange{revision: l.span.Base.Revision, time: l.span.Base.Time, stored: true, deleted: true}
-		l.append(l.version(gone), gone, seenKey{revision: -1})
-	case l.inBase != nil && l.lastKey != l.inBaseKey:
-		version := l.version(*l.inBase)
-		version.Change = Restored
-		l.append(version, *l.inBase, l.inBaseKey)
-	}
-	return nil
-}
-
-func (l *versionList) append(version Version, r objectChange, key seenKey) {
-	l.last, l.lastKey = &r, key
+	version := l.version(r)
+	l.last = &r
 	switch {
 	case version.Time.Before(l.since):
-		return
+		return nil
 	case l.limit > 0 && len(l.newest) >= 2*l.limit:
 		l.newest = slices.Delete(l.newest, 0, len(l.newest)-l.limit)
 	}
 	l.newest = append(l.newest, version)
+	return nil
 }
 
 // list returns the versions, or the newest ones up to the limit.
@@ -163,13 +132,13 @@ func (l *versionList) list() []Version {
 }
 
 func (l *versionList) version(r objectChange) Version {
-	v := Version{Chain: l.span.Chain.Number, Revision: r.revision, Time: r.time, Before: r.stored, Change: Changed,
+	v := Version{Chain: l.chain, Revision: r.revision, Time: r.time, Before: r.stored, Change: Changed,
 		SizeBytes: r.size}
 	if r.problem != nil {
 		v.Problem = r.problem.Error()
 	}
 	var before *metav1.PartialObjectMetadata
-	if l.last != nil {
+	if l.last != nil && !r.created {
 		before = l.last.metadata
 	}
 	if r.metadata != nil {
@@ -212,8 +181,7 @@ func sameEntry(a, b metav1.ManagedFieldsEntry) bool {
 func (a *Journal) At(ctx context.Context, o Object, m *Moment) (*unstructured.Unstructured, *Version, error) {
 	var found *objectChange
 	keys := map[string]bool{}
-	restart := func() error { found = nil; return nil }
-	err := a.read(ctx, m, restart, func(r journal.Revision) error {
+	err := a.read(ctx, m, func(r journal.Revision) error {
 		for _, change := range r.Changes {
 			key := string(change.Key)
 			if !o.mayHave(a.prefix, key) {

@@ -13,31 +13,23 @@ import (
 
 // writerMetrics are the metrics of a writer.
 type writerMetrics struct {
-	lagSeconds, lagRevisions, spoolBytes prometheus.Gauge
-	shippedBytes, shipErrors             prometheus.Counter
+	lagSeconds, lagRevisions prometheus.Gauge
 }
 
 func newWriterMetrics() writerMetrics {
 	gauge := func(name, help string) prometheus.Gauge {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "kube_hyper_mini_journal_" + name, Help: help})
 	}
-	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Name: "kube_hyper_mini_journal_" + name, Help: help})
-	}
 	return writerMetrics{
 		lagSeconds: gauge("lag_seconds", "All changes that were acknowledged longer ago than this are in the "+
 			"journal; 0 if all changes are."),
 		lagRevisions: gauge("lag_revisions", "How many revisions are not in the journal."),
-		spoolBytes:   gauge("spool_bytes", "Size of the segments that wait for the destination of the journal."),
-		shippedBytes: counter("bytes_total", "Bytes written to the destination of the journal."),
-		shipErrors:   counter("errors_total", "Failed attempts to write to the destination of the journal."),
 	}
 }
 
 // Metrics are those of this writer.
 func (w *Writer) Metrics() []prometheus.Collector {
-	m := w.metrics
-	return []prometheus.Collector{m.lagSeconds, m.lagRevisions, m.spoolBytes, m.shippedBytes, m.shipErrors}
+	return []prometheus.Collector{w.metrics.lagSeconds, w.metrics.lagRevisions}
 }
 
 // Account is the state of the journal.
@@ -206,16 +198,15 @@ func (l *ledger) read(spooled int64) Account {
 // reportFailure reports a failure, once for each series. [logging.Changes] does not fit:
 // the errors of a series differ.
 func (w *Writer) reportFailure(ctx context.Context, err error) {
-	if ctx.Err() != nil || w.countFailure(err) {
+	if ctx.Err() != nil || w.recordFailure(err) {
 		return
 	}
 	w.warn("JournalFailed", "the journal lags behind", err)
 }
 
-// countFailure puts a failure into the account and the metrics. It reports whether the
-// attempt before failed, too.
-func (w *Writer) countFailure(err error) (series bool) {
-	w.metrics.shipErrors.Inc()
+// recordFailure puts a failure into the account. It reports whether the attempt before
+// failed, too.
+func (w *Writer) recordFailure(err error) (series bool) {
 	w.ledger.update(func(a *Account) { a.Error = err.Error() })
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -228,7 +219,7 @@ func (w *Writer) reportChainEnd(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	w.countFailure(fmt.Errorf("the journal begins a new chain: %w", err))
+	w.recordFailure(fmt.Errorf("the journal begins a new chain: %w", err))
 	w.warn("JournalChainEnded", "the journal begins a new chain", err)
 }
 

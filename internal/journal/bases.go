@@ -154,13 +154,10 @@ func (s *session) shipBase(ctx context.Context, path, name string) (err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	info, err := file.Stat()
-	if err == nil {
-		err = s.w.config.Store.Create(ctx, name, file, info.Size())
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		s.w.metrics.shippedBytes.Add(float64(info.Size()))
-	}
-	return err
+	return s.w.config.Store.Create(ctx, name, file, info.Size())
 }
 
 // retain removes what no restore within the retention needs: all before the last base that is

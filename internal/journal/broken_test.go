@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,7 +101,8 @@ func TestBrokenSegments(t *testing.T) {
 	}
 }
 
-// TestBrokenBase: the base before is used; without one, the restore fails.
+// TestBrokenBase: a restore names the damaged base, and uses the one before it when that is
+// removed.
 func TestBrokenBase(t *testing.T) {
 	t.Parallel()
 	dir, f := made(t)
@@ -110,8 +112,11 @@ func TestBrokenBase(t *testing.T) {
 	if len(bases) != 2 {
 		t.Fatalf("bases: %q", bases)
 	}
-	for i := len(bases) - 1; i >= 0; i-- {
-		path := filepath.Join(dir, filepath.FromSlash(bases[i]))
+	for _, base := range slices.Backward(bases) {
+		if got, _, err := restore(t, store, Target{}); err != nil || !maps.Equal(got, f.state(revision(t, f))) {
+			t.Errorf("with the base %s: %v", base, err)
+		}
+		path := filepath.Join(dir, filepath.FromSlash(base))
 		data, err := os.ReadFile(path)
 		if err == nil {
 			data[len(data)/2] ^= 1
@@ -120,11 +125,10 @@ func TestBrokenBase(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, _, err := restore(t, store, Target{})
-		if i > 0 && (err != nil || !maps.Equal(got, f.state(revision(t, f)))) {
-			t.Errorf("with the first base: %v", err)
-		} else if i == 0 {
-			wants(t, err, bases[0], "damaged")
+		_, _, err = restore(t, store, Target{})
+		wants(t, err, base, "damaged", "remove it to restore from the base before it")
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
@@ -205,7 +209,7 @@ func TestUnreadableNewestChain(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, _, err := restore(t, store, Target{})
-			wants(t, err, "chain 2 of", "cannot be read, and would be left out", "--at or --revision", "Chain 1 has")
+			wants(t, err, "chain 2 of", "cannot be read, and would be left out", "--at or --revision", "backup list --from "+store.String())
 			if _, _, err := restore(t, store, Target{At: time.Now()}); err == nil {
 				t.Error("the present is restored without chain 2")
 			}

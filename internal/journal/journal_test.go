@@ -269,9 +269,9 @@ func TestRestoreOfEachRevision(t *testing.T) {
 		t.Errorf("the newest state is %+v, %v, want revision %d", outcome, err, last)
 	}
 	_, _, err := restore(t, store, Target{Revision: last + 1})
-	wants(t, err, fmt.Sprintf("revision %d cannot be restored", last+1), fmt.Sprintf("to %d.", last))
+	wants(t, err, fmt.Sprintf("revision %d cannot be restored", last+1))
 	_, _, err = restore(t, store, Target{At: time.Now().Add(-24 * time.Hour)})
-	wants(t, err, "cannot be restored from", "Chain 1 has")
+	wants(t, err, "cannot be restored from", "backup list --from "+store.String())
 }
 
 // TestRestoreToATime restores what was written before a moment and nothing after it.

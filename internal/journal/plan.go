@@ -30,9 +30,8 @@ type Plan struct {
 	Store  Store
 	Target Target
 	Chain  *Chain
-	// Bases that the restore can begin with, the best one first. Others are for the
-	// case that it is damaged.
-	Bases []Base
+	// Base that the restore begins with.
+	Base Base
 	// Newest is the ID of the store's newest chain.
 	Newest string
 
@@ -41,7 +40,7 @@ type Plan struct {
 	beyond error
 }
 
-// NewPlan finds the chain for a target. Its errors list what can be restored.
+// NewPlan finds the chain for a target. Its errors name the command that lists what can be restored.
 func NewPlan(ctx context.Context, store Store, target Target) (*Plan, error) {
 	chains, err := Chains(ctx, store)
 	if err != nil {
@@ -61,7 +60,7 @@ func NewPlan(ctx context.Context, store Store, target Target) (*Plan, error) {
 			if chain.precedes(target) {
 				continue
 			}
-			return nil, chain.unreadable(ctx, store)
+			return nil, chain.unreadable(store)
 		}
 		if len(chain.Bases) == 0 && beyond == nil {
 			if beyond, err = chain.withoutBase(ctx, store, target); err != nil {
@@ -69,12 +68,13 @@ func NewPlan(ctx context.Context, store Store, target Target) (*Plan, error) {
 			}
 		}
 		plan := &Plan{Store: store, Target: target, Chain: chain, Newest: newest, beyond: beyond}
-		for _, base := range slices.Backward(chain.Bases) {
+		found := false
+		for _, base := range chain.Bases {
 			if target.includesBase(base) {
-				plan.Bases = append(plan.Bases, base)
+				plan.Base, found = base, true
 			}
 		}
-		if len(plan.Bases) == 0 {
+		if !found {
 			continue
 		}
 		covered, err := plan.covers(ctx)
@@ -85,7 +85,7 @@ func NewPlan(ctx context.Context, store Store, target Target) (*Plan, error) {
 			return plan, nil
 		}
 	}
-	return nil, notRestorable(ctx, store, target)
+	return nil, notRestorable(store, target)
 }
 
 // precedes reports whether the target is before the first base of the chain.
@@ -108,41 +108,32 @@ func (c *Chain) withoutBase(ctx context.Context, store Store, target Target) (be
 }
 
 // unreadable is the error of a restore that would leave out the chain.
-func (c *Chain) unreadable(ctx context.Context, store Store) error {
+func (c *Chain) unreadable(store Store) error {
 	advice := "remove it, or make it readable"
 	if len(c.Bases) > 0 {
 		advice = fmt.Sprintf("make it readable, or restore what is before it with --at or --revision: it begins at %s "+
 			"with revision %d",
 			c.Bases[0].Time.Local().Format(time.DateTime), c.Bases[0].Revision)
 	}
-	windows, err := Windows(ctx, store)
-	if err != nil {
-		return err
-	}
-	return fmt.Errorf("chain %d of %s cannot be read, and would be left out: %s; %s.%s", c.Number, store, c.Problem,
-		advice, restorable(windows, c.Number))
+	return fmt.Errorf("chain %d of %s cannot be read, and would be left out: %s; %s (see kube-hyper-mini backup list "+
+		"--from %[2]s)", c.Number, store, c.Problem, advice)
 }
 
 // covers reports whether the chain reaches the revision of the target. Any chain
 // reaches a time: nothing was recorded between its end and that time.
 func (p *Plan) covers(ctx context.Context) (bool, error) {
-	if p.Target.Revision == 0 || p.Bases[0].Revision == p.Target.Revision {
+	if p.Target.Revision == 0 || p.Base.Revision == p.Target.Revision {
 		return true, nil
 	}
-	segments, err := p.Chain.Segments(ctx, p.Store, p.Bases[0].Sequence)
+	segments, err := p.Chain.Segments(ctx, p.Store, p.Base.Sequence)
 	if err != nil {
 		return false, err
 	}
 	return slices.ContainsFunc(segments, func(s Segment) bool { return s.Last >= p.Target.Revision }), nil
 }
 
-// notRestorable returns the error for a target that is in no chain. It lists what can be
-// restored.
-func notRestorable(ctx context.Context, store Store, target Target) error {
-	windows, err := Windows(ctx, store)
-	if err != nil {
-		return err
-	}
+// notRestorable returns the error for a target that is in no chain.
+func notRestorable(store Store, target Target) error {
 	wanted := "a state"
 	switch {
 	case target.Revision != 0:
@@ -150,18 +141,8 @@ func notRestorable(ctx context.Context, store Store, target Target) error {
 	case !target.At.IsZero():
 		wanted = target.At.Local().Format(time.DateTime)
 	}
-	return fmt.Errorf("%s cannot be restored from %s.%s", wanted, store, restorable(windows, 0))
-}
-
-// restorable says what the chains have, except for the one with that number.
-func restorable(windows []Window, except int) (text string) {
-	for _, w := range windows {
-		if w.HasBase && w.Chain != except {
-			text += fmt.Sprintf(" Chain %d has %s to %s, revisions %d to %d.", w.Chain, w.From.Local().Format(time.DateTime),
-				w.To.Local().Format(time.DateTime), w.FirstRevision, w.LastRevision)
-		}
-	}
-	return text
+	return fmt.Errorf("%s cannot be restored from %s; kube-hyper-mini backup list --from %[2]s lists what can be",
+		wanted, store)
 }
 
 // Window is the part of the history that one chain has, according to its names.

@@ -64,8 +64,6 @@ type Visitor struct {
 	// Stored receives the revisions that the base has: the newest one of each key,
 	// and those that etcd had not compacted. Their Time is that of the base.
 	Stored func(Revision) error
-	// Based is called when the base has been read.
-	Based func() error
 	// Changed receives the revisions after the base.
 	Changed func(Revision) error
 }
@@ -97,25 +95,16 @@ func (r *Reader) Span(ctx context.Context, span Span, visitor Visitor) error {
 		}
 		return fmt.Errorf("%s: %w", base.Object.Name, err)
 	}
-	if err := visitor.Based(); err != nil {
-		return err
-	}
 	return plan.read(ctx, base, r.Key, visitor)
 }
 
-// Find returns the spans with which a state can be read, the best one first. The
-// others are for the case that its base is damaged. They do not end with the
-// target. The errors say what can be restored.
-func (r *Reader) Find(ctx context.Context, target Target) ([]Span, error) {
+// Find returns the span with which a state can be read. It does not end with the target.
+func (r *Reader) Find(ctx context.Context, target Target) (Span, error) {
 	plan, err := NewPlan(ctx, r.Store, target)
 	if err != nil {
-		return nil, err
+		return Span{}, err
 	}
-	var spans []Span
-	for _, base := range plan.Bases {
-		spans = append(spans, Span{Chain: plan.Chain, Base: base})
-	}
-	return spans, nil
+	return Span{Chain: plan.Chain, Base: plan.Base}, nil
 }
 
 // IsKeyFile reports whether the file of a journal has keys that encrypt resources: one of

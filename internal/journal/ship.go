@@ -133,7 +133,6 @@ func (s *session) shipSegment(ctx context.Context, p pendingSegment) error {
 	if err != nil {
 		return err
 	}
-	s.w.metrics.shippedBytes.Add(float64(len(p.data)))
 	if err := s.w.spool.shipped(p); err != nil {
 		return chainEnd("%v", err)
 	}

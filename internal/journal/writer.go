@@ -155,7 +155,6 @@ func (w *Writer) pollRevision(ctx context.Context) {
 		a := w.ledger.read(w.spool.size())
 		w.metrics.lagSeconds.Set(a.LagSeconds)
 		w.metrics.lagRevisions.Set(float64(a.LagRevisions))
-		w.metrics.spoolBytes.Set(float64(a.SpoolBytes))
 		if a.Lagging && !lagging {
 			w.config.Log.Warn("the journal lags behind", "destination", w.config.Store, "seconds", int(a.LagSeconds),
 				"revisions", a.LagRevisions)

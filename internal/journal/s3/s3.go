@@ -10,8 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -114,26 +112,14 @@ func open(l journal.Location, readers int) (journal.Store, error) {
 		url: strings.TrimSuffix("s3://"+target.Host+"/"+prefix, "/")}, nil
 }
 
-// metadataEndpoint names the service with the metadata of the instance, as in the AWS
-// tools.
-const metadataEndpoint = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
-
-// containerVariables are set where a container or a web identity gives the credentials.
-var containerVariables = []string{"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-	"AWS_CONTAINER_CREDENTIALS_FULL_URI"}
-
 // credentialsFrom reads the file, if there is one, or else the environment, the
 // user's file of the AWS tools, and the metadata of the instance or the container.
 func credentialsFrom(file string) *credentials.Credentials {
 	if file != "" {
 		return credentials.New(&credentials.FileAWSCredentials{Filename: file})
 	}
-	metadata := &credentials.IAM{}
-	if !slices.ContainsFunc(containerVariables, func(name string) bool { return os.Getenv(name) != "" }) {
-		metadata.Endpoint = os.Getenv(metadataEndpoint)
-	}
 	return credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{},
-		&credentials.FileAWSCredentials{}, metadata})
+		&credentials.FileAWSCredentials{}, &credentials.IAM{}})
 }
 
 // String implements [journal.Store].

@@ -136,31 +136,25 @@ func TestStalled(t *testing.T) {
 	})
 }
 
-// TestInstanceMetadata: without a file and variables, the credentials are those of the
-// role of the instance.
-func TestInstanceMetadata(t *testing.T) {
+// TestContainerCredentials: without a file and variables with keys, the credentials are those
+// of the role of the container.
+func TestContainerCredentials(t *testing.T) {
 	metadata := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.Method == http.MethodPut && r.URL.Path == "/latest/api/token":
-			_, _ = io.WriteString(w, "session")
-		case r.Header.Get("X-Aws-Ec2-Metadata-Token") != "session":
+		if r.URL.Path != "/role" || r.Header.Get("Authorization") != "session" {
 			w.WriteHeader(http.StatusUnauthorized)
-		case r.URL.Path == "/latest/meta-data/iam/security-credentials/":
-			_, _ = io.WriteString(w, "journaler\n")
-		case r.URL.Path == "/latest/meta-data/iam/security-credentials/journaler":
-			_, _ = fmt.Fprintf(w, `{"Code":"Success","AccessKeyId":"role","SecretAccessKey":"secret","Token":"temporary",`+
-				`"Expiration":%q}`, time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
-		default:
-			w.WriteHeader(http.StatusNotFound)
+			return
 		}
+		_, _ = fmt.Fprintf(w, `{"Code":"Success","AccessKeyId":"role","SecretAccessKey":"secret","Token":"temporary",`+
+			`"Expiration":%q}`, time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
 	}))
 	defer metadata.Close()
 	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_SECRET_KEY",
-		"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"} {
+		"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"} {
 		t.Setenv(name, "")
 	}
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", filepath.Join(t.TempDir(), "none"))
-	t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", metadata.URL)
+	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", metadata.URL+"/role")
+	t.Setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "session")
 	store := bucket(t, "", func(w http.ResponseWriter, r *http.Request) {
 		if !strings.Contains(r.Header.Get("Authorization"), "Credential=role/") ||
 			r.Header.Get("X-Amz-Security-Token") != "temporary" {
