@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -37,10 +38,16 @@ func (a *Journal) Objects(ctx context.Context, m *Moment, match func(key string)
 	if err != nil {
 		return nil, fmt.Errorf("make a file for the objects: %w", err)
 	}
-	o := &Objects{journal: a, file: file, index: map[string]place{}}
+	o := &Objects{journal: a, file: file}
 	var offset int64
-	out := bufio.NewWriterSize(file, 1<<20)
-	err = a.read(ctx, m, func(r journal.Revision) error {
+	var out *bufio.Writer
+	begin := func() error {
+		o.index, offset = map[string]place{}, 0
+		_, err := file.Seek(0, io.SeekStart)
+		out = bufio.NewWriterSize(file, 1<<20)
+		return err
+	}
+	err = a.read(ctx, m, begin, func(r journal.Revision) error {
 		for _, change := range r.Changes {
 			key := string(change.Key)
 			if !strings.HasPrefix(key, a.prefix) {

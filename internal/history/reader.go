@@ -145,20 +145,21 @@ type Moment struct {
 	Time     time.Time
 
 	target journal.Target
-	span   journal.Span
+	spans  []journal.Span // the best one first
 }
 
 // Moment finds the state at a time or a revision.
 func (a *Journal) Moment(ctx context.Context, target journal.Target) (*Moment, error) {
-	span, err := a.reader.Find(ctx, target)
+	spans, err := a.reader.Find(ctx, target)
 	if err != nil {
 		return nil, err
 	}
-	return &Moment{target: target, span: span}, nil
+	return &Moment{target: target, spans: spans}, nil
 }
 
-// read calls visit for the changes up to the moment, and sets the moment's revision and time.
-func (a *Journal) read(ctx context.Context, m *Moment, visit func(journal.Revision) error) error {
+// read calls visit for the changes up to the moment, and sets the moment's revision and
+// time. It calls restart before each base that it tries.
+func (a *Journal) read(ctx context.Context, m *Moment, restart func() error, visit func(journal.Revision) error) error {
 	limited := func(r journal.Revision) error {
 		if !m.target.Includes(r.Number, r.Time) {
 			return errEnough
@@ -174,23 +175,30 @@ func (a *Journal) read(ctx context.Context, m *Moment, visit func(journal.Revisi
 		m.Revision, m.Time = r.Number, r.Time
 		return visit(r)
 	}
-	m.Revision, m.Time = m.span.Base.Revision, m.span.Base.Time // stays where the base is empty
-	err := a.reader.Span(ctx, m.span, journal.Visitor{File: a.addKeys, Stored: stored, Changed: limited})
-	broken := (*journal.BrokenError)(nil)
-	switch {
-	case errors.Is(err, errEnough):
-		return nil
-	case !errors.As(err, &broken):
-		return err
-	case broken.Base:
-		return fmt.Errorf("%w; remove it to read from the base before it, if there is one", err)
-	case m.target.Revision != 0 && broken.Last >= m.target.Revision:
-		return nil // the damage is after the moment
-	case m.target == (journal.Target{}):
-		a.warn("WARNING: the journal cannot be read to its end: %v", err)
-		return nil
+	var err error
+	for _, span := range m.spans {
+		if err = restart(); err != nil {
+			return err
+		}
+		m.Revision, m.Time = span.Base.Revision, span.Base.Time // stays where the base is empty
+		err = a.reader.Span(ctx, span, journal.Visitor{File: a.addKeys, Stored: stored, Changed: limited})
+		broken := (*journal.BrokenError)(nil)
+		switch {
+		case errors.Is(err, errEnough):
+			return nil
+		case !errors.As(err, &broken):
+			return err
+		case !broken.Base && m.target.Revision != 0 && broken.Last >= m.target.Revision:
+			return nil // the damage is after the moment
+		case !broken.Base && m.target == (journal.Target{}):
+			a.warn("WARNING: the journal cannot be read to its end: %v", err)
+			return nil
+		case !broken.Base:
+			return fmt.Errorf("the journal is broken before that moment: %w", err)
+		}
+		a.warn("WARNING: %v", err)
 	}
-	return fmt.Errorf("the journal is broken before that moment: %w", err)
+	return err
 }
 
 // BeforeDeletion finds the last moment at which an object existed and was not being
@@ -234,7 +242,7 @@ func momentIn(span journal.Span, last, end int64) *Moment {
 	if end != 0 {
 		target.Revision = max(last, end-1)
 	}
-	return &Moment{target: target, span: span}
+	return &Moment{target: target, spans: []journal.Span{span}}
 }
 
 // lifetime has the revisions between which an object was in its last two states.

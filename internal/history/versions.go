@@ -181,7 +181,8 @@ func sameEntry(a, b metav1.ManagedFieldsEntry) bool {
 func (a *Journal) At(ctx context.Context, o Object, m *Moment) (*unstructured.Unstructured, *Version, error) {
 	var found *objectChange
 	keys := map[string]bool{}
-	err := a.read(ctx, m, func(r journal.Revision) error {
+	restart := func() error { found = nil; return nil }
+	err := a.read(ctx, m, restart, func(r journal.Revision) error {
 		for _, change := range r.Changes {
 			key := string(change.Key)
 			if !o.mayHave(a.prefix, key) {

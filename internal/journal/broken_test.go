@@ -5,7 +5,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,8 +100,7 @@ func TestBrokenSegments(t *testing.T) {
 	}
 }
 
-// TestBrokenBase: a restore names the damaged base, and uses the one before it when that is
-// removed.
+// TestBrokenBase: the base before is used; without one, the restore fails.
 func TestBrokenBase(t *testing.T) {
 	t.Parallel()
 	dir, f := made(t)
@@ -112,11 +110,8 @@ func TestBrokenBase(t *testing.T) {
 	if len(bases) != 2 {
 		t.Fatalf("bases: %q", bases)
 	}
-	for _, base := range slices.Backward(bases) {
-		if got, _, err := restore(t, store, Target{}); err != nil || !maps.Equal(got, f.state(revision(t, f))) {
-			t.Errorf("with the base %s: %v", base, err)
-		}
-		path := filepath.Join(dir, filepath.FromSlash(base))
+	for i := len(bases) - 1; i >= 0; i-- {
+		path := filepath.Join(dir, filepath.FromSlash(bases[i]))
 		data, err := os.ReadFile(path)
 		if err == nil {
 			data[len(data)/2] ^= 1
@@ -125,10 +120,11 @@ func TestBrokenBase(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _, err = restore(t, store, Target{})
-		wants(t, err, base, "damaged", "remove it to restore from the base before it")
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
+		got, _, err := restore(t, store, Target{})
+		if i > 0 && (err != nil || !maps.Equal(got, f.state(revision(t, f)))) {
+			t.Errorf("with the first base: %v", err)
+		} else if i == 0 {
+			wants(t, err, bases[0], "damaged")
 		}
 	}
 }

@@ -30,8 +30,9 @@ type Plan struct {
 	Store  Store
 	Target Target
 	Chain  *Chain
-	// Base that the restore begins with.
-	Base Base
+	// Bases that the restore can begin with, the best one first. Others are for the
+	// case that it is damaged.
+	Bases []Base
 	// Newest is the ID of the store's newest chain.
 	Newest string
 
@@ -68,13 +69,12 @@ func NewPlan(ctx context.Context, store Store, target Target) (*Plan, error) {
 			}
 		}
 		plan := &Plan{Store: store, Target: target, Chain: chain, Newest: newest, beyond: beyond}
-		found := false
-		for _, base := range chain.Bases {
+		for _, base := range slices.Backward(chain.Bases) {
 			if target.includesBase(base) {
-				plan.Base, found = base, true
+				plan.Bases = append(plan.Bases, base)
 			}
 		}
-		if !found {
+		if len(plan.Bases) == 0 {
 			continue
 		}
 		covered, err := plan.covers(ctx)
@@ -122,10 +122,10 @@ func (c *Chain) unreadable(store Store) error {
 // covers reports whether the chain reaches the revision of the target. Any chain
 // reaches a time: nothing was recorded between its end and that time.
 func (p *Plan) covers(ctx context.Context) (bool, error) {
-	if p.Target.Revision == 0 || p.Base.Revision == p.Target.Revision {
+	if p.Target.Revision == 0 || p.Bases[0].Revision == p.Target.Revision {
 		return true, nil
 	}
-	segments, err := p.Chain.Segments(ctx, p.Store, p.Base.Sequence)
+	segments, err := p.Chain.Segments(ctx, p.Store, p.Bases[0].Sequence)
 	if err != nil {
 		return false, err
 	}

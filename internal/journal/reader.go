@@ -98,13 +98,19 @@ func (r *Reader) Span(ctx context.Context, span Span, visitor Visitor) error {
 	return plan.read(ctx, base, r.Key, visitor)
 }
 
-// Find returns the span with which a state can be read. It does not end with the target.
-func (r *Reader) Find(ctx context.Context, target Target) (Span, error) {
+// Find returns the spans with which a state can be read, the best one first. The
+// others are for the case that its base is damaged. They do not end with the
+// target.
+func (r *Reader) Find(ctx context.Context, target Target) ([]Span, error) {
 	plan, err := NewPlan(ctx, r.Store, target)
 	if err != nil {
-		return Span{}, err
+		return nil, err
 	}
-	return Span{Chain: plan.Chain, Base: plan.Base}, nil
+	var spans []Span
+	for _, base := range plan.Bases {
+		spans = append(spans, Span{Chain: plan.Chain, Base: base})
+	}
+	return spans, nil
 }
 
 // IsKeyFile reports whether the file of a journal has keys that encrypt resources: one of

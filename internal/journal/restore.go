@@ -101,29 +101,36 @@ func (cfg *RestoreConfig) plan(ctx context.Context) (*Plan, error) {
 		return nil, err
 	}
 	cfg.Above = max(cfg.Above, last)
+	base := plan.Bases[0]
 	cfg.Say("chain %d of %s, from its base of %s at revision %d", plan.Chain.Number, plan.Store,
-		plan.Base.Time.Local().Format(time.DateTime), plan.Base.Revision)
+		base.Time.Local().Format(time.DateTime), base.Revision)
 	return plan, nil
 }
 
-// fetch extracts the backup, or the base of the plan.
+// fetch extracts the backup, or the best undamaged base of the plan.
 func (cfg *RestoreConfig) fetch(ctx context.Context, plan *Plan,
 	incoming *backup.Incoming) (m *backup.Manifest, base Base, err error) {
 	if plan == nil {
 		m, err = incoming.ExtractFile(ctx, cfg.File, cfg.Key)
 		return m, base, err
 	}
-	base = plan.Base
-	m, err = plan.readBase(ctx, base, func(body io.Reader) (*backup.Manifest, error) {
-		return incoming.Extract(ctx, body, cfg.Key)
-	})
-	if errors.Is(err, backup.ErrDamaged) {
-		err = fmt.Errorf("%w; remove it to restore from the base before it, if there is one", err)
-	}
-	if err != nil {
+	for i, base := range plan.Bases {
+		m, err := plan.readBase(ctx, base, func(body io.Reader) (*backup.Manifest, error) {
+			return incoming.Extract(ctx, body, cfg.Key)
+		})
+		if err == nil {
+			return m, base, nil
+		}
 		err = fmt.Errorf("%s: %w", base.Object.Name, err)
+		if !errors.Is(err, backup.ErrDamaged) && !isMissing(err) {
+			return nil, base, err
+		}
+		if i == len(plan.Bases)-1 {
+			return nil, base, err
+		}
+		cfg.Say("the base %s cannot be used, the one before it is: %v", base.Object.Name, err)
 	}
-	return m, base, err
+	return nil, base, errors.New("the chain has no base")
 }
 
 // readBase calls read with a base, and verifies that the manifest is that of the base.
