@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
 )
 
 func configMap(namespace, name string) Object {
@@ -98,7 +100,8 @@ func (r objectChange) inBase() objectChange { r.stored = true; return r }
 
 func removal(revision int64) objectChange { return objectChange{revision: revision, deleted: true} }
 
-// TestVersions: versions that several bases and chains have are listed once.
+// TestVersions: versions that several bases and chains have are listed once, and
+// deletions that no part has are found.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	type part struct{ base, changes []objectChange }
@@ -112,14 +115,24 @@ func TestVersions(t *testing.T) {
 		{"two bases", []part{{nil, []objectChange{write(1, "new", "a"), write(2, "", "a", "b")}}, {[]objectChange{write(1, "new", "a").inBase(), write(2, "", "a", "b").inBase()}, []objectChange{removal(3)}}},
 			"1 created a, 2 changed b, 3 deleted "},
 		{"deleted in a gap", []part{{nil, []objectChange{write(1, "new", "a")}}, {nil, nil}, {nil, []objectChange{write(9, "new", "a")}}},
-			"1 created a, 9 created a"},
+			"1 created a, 100 deleted , 9 created a"},
+		{"restored", []part{{nil, []objectChange{write(1, "new", "a"), write(2, "", "a", "b")}}, {[]objectChange{write(1, "new", "a").inBase()}, nil}},
+			"1 created a, 2 changed b, 1 restored "},
 		{"a deletion of what is not there any more", []part{{[]objectChange{removal(1).inBase()}, nil}}, ""},
 	} {
 		var got []string
 		l := newVersionList(time.Time{}, 0)
 		for i, part := range c.parts {
-			l.chain = i + 1
-			for _, r := range slices.Concat(part.base, part.changes) {
+			l.begin(journal.Span{Chain: &journal.Chain{Number: i + 1}, Base: journal.Base{BaseName: journal.BaseName{Revision: 100}}})
+			for _, r := range part.base {
+				if err := l.add(r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := l.based(); err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range part.changes {
 				if err := l.add(r); err != nil {
 					t.Fatal(err)
 				}
@@ -151,6 +164,7 @@ func TestLimitOfVersions(t *testing.T) {
 	} {
 		var got []int64
 		l := newVersionList(time.Unix(c.since, 0), c.limit)
+		l.begin(journal.Span{Chain: &journal.Chain{Number: 1}})
 		for revision := int64(1); revision <= changes; revision++ {
 			r := write(revision, "", "a")
 			r.time = time.Unix(revision, 0)

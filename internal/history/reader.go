@@ -88,8 +88,10 @@ type objectChange struct {
 	problem  error
 }
 
-// follow calls visit for each change of an object in a span.
-func (a *Journal) follow(ctx context.Context, span journal.Span, o Object, visit func(objectChange) error) error {
+// follow calls visit for each change of an object in a span, and based when the changes
+// in the base have been visited.
+func (a *Journal) follow(ctx context.Context, span journal.Span, o Object, visit func(objectChange) error,
+	based func() error) error {
 	keys := map[string]bool{} // under which the object was stored
 	revision := func(stored bool) func(journal.Revision) error {
 		return func(r journal.Revision) error {
@@ -111,7 +113,7 @@ func (a *Journal) follow(ctx context.Context, span journal.Span, o Object, visit
 		}
 	}
 	return a.reader.Span(ctx, span, journal.Visitor{
-		File: a.addKeys, Stored: revision(true), Changed: revision(false),
+		File: a.addKeys, Stored: revision(true), Based: based, Changed: revision(false),
 	})
 }
 
@@ -180,8 +182,13 @@ func (a *Journal) read(ctx context.Context, m *Moment, restart func() error, vis
 		if err = restart(); err != nil {
 			return err
 		}
-		m.Revision, m.Time = span.Base.Revision, span.Base.Time // stays where the base is empty
-		err = a.reader.Span(ctx, span, journal.Visitor{File: a.addKeys, Stored: stored, Changed: limited})
+		based := func() error {
+			if m.Revision == 0 { // the base is empty
+				m.Revision, m.Time = span.Base.Revision, span.Base.Time
+			}
+			return nil
+		}
+		err = a.reader.Span(ctx, span, journal.Visitor{File: a.addKeys, Stored: stored, Based: based, Changed: limited})
 		broken := (*journal.BrokenError)(nil)
 		switch {
 		case errors.Is(err, errEnough):
@@ -216,7 +223,7 @@ func (a *Journal) BeforeDeletion(ctx context.Context, o Object) (*Moment, error)
 	var inDeletion *Moment
 	for _, span := range slices.Backward(spans) {
 		l := lifetime{}
-		err := a.follow(ctx, span, o, l.add)
+		err := a.follow(ctx, span, o, l.add, func() error { return nil })
 		if broken := (*journal.BrokenError)(nil); errors.As(err, &broken) {
 			a.warn("WARNING: chain %d: %v", span.Chain.Number, err)
 		} else if err != nil {

@@ -26,6 +26,8 @@ const (
 	Deleting = "deleting"
 	// Deleted: the object does not exist any more.
 	Deleted = "deleted"
+	// Restored: a restore of the server brought an earlier version back.
+	Restored = "restored"
 )
 
 // Version is a version of an object.
@@ -37,7 +39,7 @@ type Version struct {
 	// made at that time or earlier.
 	Time   time.Time `json:"time"`
 	Before bool      `json:"before,omitempty"`
-	// Change is Created, Changed, Deleting or Deleted.
+	// Change is Created, Changed, Deleting, Deleted or Restored.
 	Change string `json:"change"`
 	// Manager is the field manager of the change; empty if it is not known.
 	Manager string    `json:"manager,omitempty"`
@@ -64,8 +66,8 @@ func (a *Journal) Versions(ctx context.Context, o Object, since time.Time, limit
 		if !since.IsZero() && !span.Ended.IsZero() && span.Ended.Before(since) {
 			continue
 		}
-		list.chain = span.Chain.Number
-		err := a.follow(ctx, span, o, list.add)
+		list.begin(span)
+		err := a.follow(ctx, span, o, list.add, list.based)
 		if broken := (*journal.BrokenError)(nil); errors.As(err, &broken) {
 			a.warn("WARNING: versions may be missing in chain %d: %v", span.Chain.Number, err)
 			continue
@@ -87,8 +89,11 @@ type versionList struct {
 	seed   maphash.Seed
 	seen   map[seenKey]struct{}
 
-	chain int           // that is read
-	last  *objectChange // that of the last version; nil if there is none
+	span      journal.Span
+	last      *objectChange // that of the last version; nil if there is none
+	lastKey   seenKey
+	inBase    *objectChange // the object in the base of the span; nil if it is not there
+	inBaseKey seenKey
 }
 
 // seenKey identifies a version: a new etcd begins with revision 1 again.
@@ -101,9 +106,17 @@ func newVersionList(since time.Time, limit int) *versionList {
 	return &versionList{since: since, limit: limit, seed: maphash.MakeSeed(), seen: map[seenKey]struct{}{}}
 }
 
+func (l *versionList) begin(span journal.Span) { l.span, l.inBase, l.inBaseKey = span, nil, seenKey{} }
+
 func (l *versionList) add(r objectChange) error {
 	key := seenKey{r.revision, maphash.Bytes(l.seed, r.value)}
 	r.value = nil // it is valid during the call only, and part of a whole segment
+	if r.stored {
+		l.inBase, l.inBaseKey = &r, key
+		if r.deleted {
+			l.inBase = nil
+		}
+	}
 	if _, seen := l.seen[key]; seen {
 		return nil
 	}
@@ -111,16 +124,34 @@ func (l *versionList) add(r objectChange) error {
 	if r.deleted && (l.last == nil || l.last.deleted) {
 		return nil // its versions were removed from the journal
 	}
-	version := l.version(r)
-	l.last = &r
+	l.append(l.version(r), r, key)
+	return nil
+}
+
+// based compares the object in the base with the last version.
+func (l *versionList) based() error {
+	switch {
+	case l.inBase == nil && l.last != nil && !l.last.deleted:
+		// The deletion is in a part of the journal that is missing or damaged.
+		gone := objectChange{revision: l.span.Base.Revision, time: l.span.Base.Time, stored: true, deleted: true}
+		l.append(l.version(gone), gone, seenKey{revision: -1})
+	case l.inBase != nil && l.lastKey != l.inBaseKey:
+		version := l.version(*l.inBase)
+		version.Change = Restored
+		l.append(version, *l.inBase, l.inBaseKey)
+	}
+	return nil
+}
+
+func (l *versionList) append(version Version, r objectChange, key seenKey) {
+	l.last, l.lastKey = &r, key
 	switch {
 	case version.Time.Before(l.since):
-		return nil
+		return
 	case l.limit > 0 && len(l.newest) >= 2*l.limit:
 		l.newest = slices.Delete(l.newest, 0, len(l.newest)-l.limit)
 	}
 	l.newest = append(l.newest, version)
-	return nil
 }
 
 // list returns the versions, or the newest ones up to the limit.
@@ -132,13 +163,13 @@ func (l *versionList) list() []Version {
 }
 
 func (l *versionList) version(r objectChange) Version {
-	v := Version{Chain: l.chain, Revision: r.revision, Time: r.time, Before: r.stored, Change: Changed,
+	v := Version{Chain: l.span.Chain.Number, Revision: r.revision, Time: r.time, Before: r.stored, Change: Changed,
 		SizeBytes: r.size}
 	if r.problem != nil {
 		v.Problem = r.problem.Error()
 	}
 	var before *metav1.PartialObjectMetadata
-	if l.last != nil && !r.created {
+	if l.last != nil {
 		before = l.last.metadata
 	}
 	if r.metadata != nil {

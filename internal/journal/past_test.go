@@ -27,12 +27,9 @@ func readSpan(t *testing.T, store Store, span Span) (map[int64]content, error) {
 	state, states := content{}, map[int64]content{}
 	reader := &Reader{Store: store}
 	err := reader.Span(t.Context(), span, Visitor{
-		File: func(File) error { return nil },
-		Stored: func(r Revision) error {
-			state.apply(r)
-			states[span.Base.Revision] = maps.Clone(state)
-			return nil
-		},
+		File:   func(File) error { return nil },
+		Stored: func(r Revision) error { state.apply(r); return nil },
+		Based:  func() error { states[span.Base.Revision] = maps.Clone(state); return nil },
 		Changed: func(r Revision) error {
 			state.apply(r)
 			states[r.Number] = maps.Clone(state)

@@ -64,6 +64,8 @@ type Visitor struct {
 	// Stored receives the revisions that the base has: the newest one of each key,
 	// and those that etcd had not compacted. Their Time is that of the base.
 	Stored func(Revision) error
+	// Based is called when the base has been read.
+	Based func() error
 	// Changed receives the revisions after the base.
 	Changed func(Revision) error
 }
@@ -94,6 +96,9 @@ func (r *Reader) Span(ctx context.Context, span Span, visitor Visitor) error {
 			return &BrokenError{Problem: fmt.Errorf("%s: %w", base.Object.Name, err), Base: true}
 		}
 		return fmt.Errorf("%s: %w", base.Object.Name, err)
+	}
+	if err := visitor.Based(); err != nil {
+		return err
 	}
 	return plan.read(ctx, base, r.Key, visitor)
 }
