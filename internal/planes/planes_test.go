@@ -2,6 +2,7 @@ package planes
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"testing"
@@ -140,6 +141,33 @@ func (h *testHost) await(t testing.TB, name string, condition func(*object) bool
 	return nil
 }
 
+// awaitFirstWrites waits until the control plane has all that a new one writes after it is ready: a
+// write between the look at its revision and its stop ends the watches that it parks.
+func awaitFirstWrites(t *testing.T, client kubernetes.Interface) {
+	t.Helper()
+	core, ctx := client.CoreV1(), t.Context()
+	eventually(t, "a new control plane has written its objects", func() bool {
+		schemas, err := client.FlowcontrolV1().FlowSchemas().List(ctx, metav1.ListOptions{})
+		errs := []error{err}
+		for _, schema := range schemas.Items {
+			if len(schema.Status.Conditions) == 0 {
+				return false
+			}
+		}
+		for _, namespace := range []string{"default", "kube-public", "kube-system"} {
+			_, noAccount := core.ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
+			_, noAuthority := core.ConfigMaps(namespace).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
+			errs = append(errs, noAccount, noAuthority)
+		}
+		for _, name := range []string{"extension-apiserver-authentication", "kube-apiserver-legacy-service-account-token-tracking"} {
+			_, err := core.ConfigMaps("kube-system").Get(ctx, name, metav1.GetOptions{})
+			errs = append(errs, err)
+		}
+		admin, err := client.RbacV1().ClusterRoles().Get(ctx, "admin", metav1.GetOptions{})
+		return errors.Join(append(errs, err)...) == nil && len(admin.Rules) > 0
+	})
+}
+
 // sleepNow puts the control plane to sleep.
 func (h *testHost) sleepNow(t *testing.T, name string) {
 	t.Helper()
@@ -180,7 +208,9 @@ func TestSleepAndWake(t *testing.T) {
 // one that begins with an object gets it.
 func TestParkedBeginning(t *testing.T) {
 	h := newHost(t)
-	maps := h.create(t, "acme", nil).CoreV1().ConfigMaps("default")
+	client := h.create(t, "acme", nil)
+	awaitFirstWrites(t, client)
+	maps := client.CoreV1().ConfigMaps("default")
 	empty, err := maps.Watch(t.Context(), metav1.ListOptions{LabelSelector: "test"})
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +249,8 @@ func TestParkedTypes(t *testing.T) {
 	if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("one"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	h.sleepNow(t, "acme") // the first life writes for a while
+	awaitFirstWrites(t, client)
+	h.sleepNow(t, "acme")
 	types := []schema.GroupVersionResource{
 		{Version: "v1", Resource: "namespaces"},
 		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
