@@ -10,7 +10,7 @@ import (
 
 const (
 	// startPercent is the GOGC of startTime: nearly all that a start allocates stays in use.
-	// A cold start takes 0.41 s of processor time instead of 0.50 s (trial).
+	// A new server is ready after 0.15 s instead of 0.19 s (trial).
 	startPercent, startTime = 400, 2 * time.Second
 	// maxStartHeap is the size of the heap, in bytes, that ends startTime early: a server with
 	// large objects would take five times their size.

@@ -23,7 +23,8 @@ type budget struct {
 	turns    chan struct{} // a token for each request that has its turn
 }
 
-func newBudget() *budget { return &budget{turns: make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))} }
+// newBudget returns a budget that leaves a processor to others where there are several.
+func newBudget() *budget { return &budget{turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))} }
 
 // enter counts a request. It returns false if there are as many as the limit.
 func (b *budget) enter(limit int) bool {
