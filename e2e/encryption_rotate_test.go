@@ -68,7 +68,7 @@ func TestRotationSurvivesKills(t *testing.T) {
 	s := harness.StartIn(t, dir)
 	s.Kubectl("", "create", "secret", "generic", "s", "--from-literal=key=value")
 	for _, rewritten := range []bool{false, true} {
-		s = killDuringRotation(t, s, rewritten)
+		killDuringRotation(t, s, rewritten)
 		begun := keysIn(t, dir) // the new key first
 		s = harness.StartIn(t, dir)
 		secretIs(t, s, "value")
@@ -91,8 +91,8 @@ func TestRotationSurvivesKills(t *testing.T) {
 
 // killDuringRotation rotates, and kills the server when its file has the new key, or when it has
 // rewritten the secret too. It tries again if the rotation has ended before the kill: the file
-// has both keys afterwards. It returns the killed server.
-func killDuringRotation(t *testing.T, s *harness.Server, rewritten bool) *harness.Server {
+// has both keys afterwards.
+func killDuringRotation(t *testing.T, s *harness.Server, rewritten bool) {
 	t.Helper()
 	version := func() string {
 		secret, err := s.Client().CoreV1().Secrets("default").Get(t.Context(), "s", metav1.GetOptions{})
@@ -129,7 +129,7 @@ func killDuringRotation(t *testing.T, s *harness.Server, rewritten bool) *harnes
 		s.Kill()
 		<-ended
 		if len(keysIn(t, s.Dir)) == 2 {
-			return s
+			return
 		}
 		s = harness.StartIn(t, s.Dir)
 	}
