@@ -9,9 +9,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/admissionregistration"
+	"k8s.io/client-go/informers/internalinterfaces"
+	"k8s.io/client-go/tools/cache"
 )
 
 // cacheFillTimeout bounds the wait for the caches before the post-start hooks run.
@@ -78,6 +83,37 @@ type readyInformers struct {
 	informers.SharedInformerFactory
 	own atomic.Pointer[map[reflect.Type]bool] // nil until settle
 }
+
+// Admissionregistration implements [informers.SharedInformerFactory]. The plugins of policies look
+// first whether the informers have synced, and then each 0.1 s: the first look waits for that.
+func (f *readyInformers) Admissionregistration() admissionregistration.Interface {
+	return admissionregistration.New(awaitedInformers{f.SharedInformerFactory}, metav1.NamespaceAll, nil)
+}
+
+type awaitedInformers struct {
+	informers.SharedInformerFactory
+}
+
+// InformerFor implements [informers.SharedInformerFactory].
+func (f awaitedInformers) InformerFor(o runtime.Object,
+	make internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+	return awaitedInformer{f.SharedInformerFactory.InformerFor(o, make)}
+}
+
+type awaitedInformer struct{ cache.SharedIndexInformer }
+
+// HasSynced implements [cache.SharedIndexInformer].
+func (i awaitedInformer) HasSynced() bool {
+	select {
+	case <-i.HasSyncedChecker().Done():
+		return true
+	case <-time.After(syncPatience):
+		return false
+	}
+}
+
+// syncPatience is the interval at which upstream looks whether an informer has synced.
+const syncPatience = 100 * time.Millisecond
 
 // settle determines the informers of the server: those that were started by now.
 func (f *readyInformers) settle() {
