@@ -92,13 +92,16 @@ Exit codes: 0 all are valid, 2 one is not.`,
 			var invalid []error
 			for _, file := range args {
 				note, err := validateFile(cmd, file)
-				switch {
-				case err != nil:
+				if err != nil {
 					invalid = append(invalid, err)
-				case note != "":
-					fmt.Fprintln(cmd.OutOrStdout(), inputName(file)+" is valid; "+note)
-				default:
-					fmt.Fprintln(cmd.OutOrStdout(), inputName(file)+" is valid")
+					continue
+				}
+				text := inputName(file) + " is valid"
+				if note != "" {
+					text += "; " + note
+				}
+				if _, err := fmt.Fprintln(cmd.OutOrStdout(), text); err != nil {
+					return errors.Join(usageError(errors.Join(invalid...)), err)
 				}
 			}
 			return usageError(errors.Join(invalid...))

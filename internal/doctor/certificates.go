@@ -91,7 +91,8 @@ func (d *directory) life(from, until time.Time) (severity Severity, problem stri
 // expiry reports a certificate that has expired or soon will.
 func (d *directory) expiry(add func(Finding), entry pki.Entry) {
 	severity, problem := d.life(entry.From, entry.Until)
-	if entry.Until.IsZero() || severity == "" || entry.State == pki.Revoked || !entry.TrustedUntil.IsZero() || entry.TrustedOnly { // it is being replaced, or has been
+	replaced := entry.State == pki.Revoked || !entry.TrustedUntil.IsZero() || entry.TrustedOnly // or being replaced
+	if entry.Until.IsZero() || severity == "" || replaced {
 		return
 	}
 	f := Finding{Severity: severity, Object: d.certificate(entry.Name), Problem: problem}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -46,12 +47,10 @@ func (s *Storage) CreateFirst(ctx context.Context, getter generic.RESTOptionsGet
 		puts = append(puts, put)
 	}
 	kv := s.connection.GatedKV()
-	for len(puts) > 0 {
-		n := min(len(puts), objectsInTransaction)
-		if _, err := kv.Txn(ctx).Then(puts[:n]...).Commit(); err != nil {
+	for some := range slices.Chunk(puts, objectsInTransaction) {
+		if _, err := kv.Txn(ctx).Then(some...).Commit(); err != nil {
 			return fmt.Errorf("write the first objects: %w", err)
 		}
-		puts = puts[n:]
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func BootstrapPolicy() Policy {
 // reconciliation has no context.
 func EnsureRBAC(ctx context.Context, client kubernetes.Interface, log *slog.Logger, policy Policy) error {
 	rbac := client.RbacV1()
-	// From the watch caches as they are: they wait up to 100 ms for the current revision.
+	// From a watch cache, if there is one, as it is: it waits up to 100 ms for the current revision.
 	// The reconciliation reads an object again that another server has created meanwhile.
 	cached := metav1.ListOptions{ResourceVersion: "0"}
 	clusterRoles, err := rbac.ClusterRoles().List(ctx, cached)
