@@ -35,9 +35,9 @@ func buildAll(ctx context.Context, o *options) (*programs, error) {
 		server:  o.binary,
 		suite:   filepath.Join(bin, "conformance.test"), // ginkgo wants this ending
 		ginkgo:  filepath.Join(bin, "ginkgo"),
-		kubectl: filepath.Join(bin, "kubectl"),
+		kubectl: o.kubectl,
 	}
-	suite := []string{"test", "-c", "-ldflags", stamp}
+	suite := []string{"test", "-c", "-ldflags", "-w " + stamp}
 	if slices.ContainsFunc(o.lists, func(l specs.List) bool { return l.Name == specs.Kubernetes }) {
 		p.suite = filepath.Join(bin, "conformance-kubernetes.test")
 		suite = append(suite, "-tags", specs.Kubernetes) // more of upstream's packages of specs
@@ -45,7 +45,10 @@ func buildAll(ctx context.Context, o *options) (*programs, error) {
 	builds := []build{
 		{dir: module, output: p.suite, args: suite, pkg: "./suite"},
 		{dir: module, output: p.ginkgo, args: []string{"build"}, pkg: "github.com/onsi/ginkgo/v2/ginkgo"},
-		{dir: module, output: p.kubectl, args: []string{"build", "-ldflags", stamp}, pkg: "k8s.io/kubernetes/cmd/kubectl"},
+	}
+	if p.kubectl == "" {
+		p.kubectl = filepath.Join(bin, "kubectl")
+		builds = append(builds, build{dir: module, output: p.kubectl, args: []string{"build", "-ldflags", stamp}, pkg: "k8s.io/kubernetes/cmd/kubectl"})
 	}
 	switch {
 	case o.side == otherSide:

@@ -44,6 +44,7 @@ type options struct {
 	kubeconfig string
 	side       string
 	binary     string
+	kubectl    string
 	out        string
 	root       string
 	procs      int
@@ -59,6 +60,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "run against the server that this file names instead of starting one for each list")
 	flags.StringVar(&o.side, "side", ourSide, "what to start for each list: "+ourSide+", or "+otherSide+" with kube-controller-manager and etcd, without nodes")
 	flags.StringVar(&o.binary, "binary", os.Getenv("KHM_BINARY"), "product binary to test instead of building it")
+	flags.StringVar(&o.kubectl, "kubectl", os.Getenv("KHM_KUBECTL"), "kubectl of the suite's Kubernetes to use instead of building it")
 	flags.StringVar(&o.root, "root", filepath.Join("..", ".."), "the repository's directory")
 	flags.StringVar(&o.out, "out", "", "directory for results, logs and binaries (default <root>/.bin/conformance)")
 	flags.IntVar(&o.procs, "procs", min(8, 2*runtime.NumCPU()), "how many specs run at the same time")
@@ -78,7 +80,7 @@ func parseOptions(args []string, stderr io.Writer) (*options, error) {
 	if o.out == "" {
 		o.out = filepath.Join(o.root, ".bin", "conformance")
 	}
-	for _, path := range []*string{&o.out, &o.root, &o.kubeconfig, &o.binary} {
+	for _, path := range []*string{&o.out, &o.root, &o.kubeconfig, &o.binary, &o.kubectl} {
 		if *path == "" {
 			continue
 		}

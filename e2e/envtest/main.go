@@ -54,7 +54,7 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.binary, "binary", "", "kube-hyper-mini to test instead of building it")
+	flag.StringVar(&o.binary, "binary", os.Getenv("KHM_BINARY"), "kube-hyper-mini to test instead of building it")
 	flag.StringVar(&o.assets, "assets", "", "directory with kube-apiserver, etcd and kubectl to run on instead, as those of kube-apiserver")
 	flag.StringVar(&o.suites, "suites", "", "the suites to run, as pkg/cache,pkg/webhook (default: all)")
 	flag.BoolVar(&o.fast, "fast", false, "run four suites that take seconds")
@@ -188,7 +188,7 @@ func copySource(ctx context.Context, work string) (string, error) {
 func runSuite(ctx context.Context, suite, source, work, assets string) (result, error) {
 	r := result{suite: suite}
 	binary := filepath.Join(work, strings.ReplaceAll(suite, "/", "_")+".test")
-	if err := command(ctx, ".", "go", "test", "-c", "-o", binary, module+"/"+suite); err != nil {
+	if err := command(ctx, ".", "go", "test", "-c", "-ldflags=-w", "-o", binary, module+"/"+suite); err != nil {
 		return r, err
 	}
 	began := time.Now()
