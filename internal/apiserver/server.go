@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -53,8 +54,8 @@ type Server struct {
 	openAPI              *lazyOpenAPI
 	encryption           value.ResourceTransformers // nil without encryption
 	log                  *slog.Logger
-	progress             progress
-	servedtypes.Follower // of the CRDs and APIServices
+	waitsFor             atomic.Value // a string, see WaitsFor
+	servedtypes.Follower              // of the CRDs and APIServices
 }
 
 // FillCaches starts the informers and waits a moment for their first lists, so that
