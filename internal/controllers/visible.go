@@ -134,7 +134,7 @@ func (v *visibleTypes) update(ctx context.Context) (err error) {
 		populated, others, err = v.content.Populated(ctx, v.ownResources(lists))
 		if err == nil && !isSubset(others, v.unknown) {
 			// A type with objects is newer than the last query of discovery.
-			if err = v.all.queryAfter(v.all.queryCount()); err != nil {
+			if err = v.all.queryAfter(v.all.queries.Load()); err != nil {
 				return err
 			}
 			lists, _, failure = v.all.snapshot()
