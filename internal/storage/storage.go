@@ -139,9 +139,9 @@ func (s *Storage) Health(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
-	gate := s.connection.gate()
-	before := gate.Defragmenting()
-	if err := store.Probe(ctx, s.connection.Client, s.config.Prefix); err != nil && !before && !gate.Defragmenting() {
+	defragmenting := func() bool { return s.connection.Gate != nil && s.connection.Gate.Defragmenting() }
+	before := defragmenting()
+	if err := store.Probe(ctx, s.connection.Client, s.config.Prefix); err != nil && !before && !defragmenting() {
 		return fmt.Errorf("read from etcd: %w", err)
 	}
 	return nil
