@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/crds"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
@@ -59,7 +60,7 @@ type Status struct {
 	Journal *journal.Account `json:"journal,omitempty"`
 	// CustomTypes counts CustomResourceDefinitions; nil before the server is
 	// ready.
-	CustomTypes *CustomTypes `json:"customTypes,omitempty"`
+	CustomTypes *crds.Types `json:"customTypes,omitempty"`
 	// Manifests is nil without manifests.dir.
 	Manifests *manifests.Summary `json:"manifests,omitempty"`
 	// Certificates has the end of validity of each certificate.
@@ -89,15 +90,6 @@ type Database struct {
 	Error    string `json:"error,omitempty"`
 }
 
-// CustomTypes counts types that CustomResourceDefinitions define.
-type CustomTypes struct {
-	Installed int `json:"installed"`
-	// Populated types have objects.
-	Populated int `json:"populated"`
-	// Resident types are in memory because they are, or recently were, in use.
-	Resident int `json:"resident"`
-}
-
 // StatusSource has the sources of a [Status]. The functions are called for each request.
 type StatusSource struct {
 	// Facts has the fields that do not change.
@@ -122,7 +114,7 @@ type StatusSource struct {
 	// Journal writes the journal; nil without one.
 	Journal *journal.Writer
 	// CustomTypes are counted when the server is ready.
-	CustomTypes func(context.Context) (installed, populated, resident int, err error)
+	CustomTypes func(context.Context) (crds.Types, error)
 	// Remote returns the state of remote servers, when the server is ready.
 	Remote func() (endpoints.Remote, error)
 	// Certificates map each certificate to its end.
@@ -185,8 +177,8 @@ func (s StatusSource) status(ctx context.Context) Status {
 // addObjects adds the numbers of types and objects, and the remote servers. It leaves out
 // what cannot be read: the health check reports that.
 func (s StatusSource) addObjects(ctx context.Context, status *Status) {
-	if installed, populated, resident, err := s.CustomTypes(ctx); err == nil {
-		status.CustomTypes = &CustomTypes{Installed: installed, Populated: populated, Resident: resident}
+	if types, err := s.CustomTypes(ctx); err == nil {
+		status.CustomTypes = &types
 	}
 	if objects, err := s.Storage.CountAll(ctx); err == nil {
 		status.Objects = &objects

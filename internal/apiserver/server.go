@@ -183,12 +183,8 @@ func (s *Server) bootstrapConfig() *rest.Config {
 	return rest.AddUserAgent(config, "bootstrap")
 }
 
-// CustomTypes counts the types that CRDs define (installed). Of them it counts those with
-// objects (populated), and those that were used recently and are in memory (resident).
-func (s *Server) CustomTypes(ctx context.Context) (installed, populated, resident int, err error) {
-	types, err := s.crds.Types(ctx)
-	return types.Installed, types.Populated, types.Resident, err
-}
+// CustomTypes counts the types that CRDs define.
+func (s *Server) CustomTypes(ctx context.Context) (crds.Types, error) { return s.crds.Types(ctx) }
 
 // errStopping is the error of what a stop ends.
 var errStopping = errors.New("the server is stopping")
