@@ -93,31 +93,23 @@ type Database struct {
 // StatusSource has the sources of a [Status]. The functions are called for each request.
 type StatusSource struct {
 	// Facts has the fields that do not change.
-	Facts Status
-	// Parts of the process that are up.
-	Parts func() []lifecycle.Status
-	// NotReady returns why the server is not ready, or nil.
+	Facts    Status
+	Parts    func() []lifecycle.Status
 	NotReady func() error
 	// ReadySince returns when the server became ready; nil before, and during a stop.
-	ReadySince func() *time.Time
-	// Controllers that run in this process.
+	ReadySince  func() *time.Time
 	Controllers func() []string
-	// Storage is the connection to etcd.
-	Storage *storage.Storage
+	Storage     *storage.Storage
 	// Maintenance of the embedded etcd; nil for an external one.
 	Maintenance *maintenance.Keeper
-	// Backups returns the state of the backups.
-	Backups func() backup.Account
+	Backups     func() backup.Account
 	// Manifests returns the applier of manifests.dir; nil without that, and before the
 	// start of the applier.
 	Manifests func() *manifests.Applier
 	// Journal writes the journal; nil without one.
-	Journal *journal.Writer
-	// CustomTypes are counted when the server is ready.
-	CustomTypes func(context.Context) (crds.Types, error)
-	// Remote returns the state of remote servers, when the server is ready.
-	Remote func() (endpoints.Remote, error)
-	// Certificates map each certificate to its end.
+	Journal      *journal.Writer
+	CustomTypes  func(context.Context) (crds.Types, error)
+	Remote       func() (endpoints.Remote, error)
 	Certificates func() (map[string]time.Time, error)
 }
 
