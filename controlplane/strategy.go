@@ -3,26 +3,14 @@ package controlplane
 import (
 	"context"
 	"reflect"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/storage/names"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
-
-// age returns how long ago an object was created, as kubectl prints it.
-func age(object metav1.Object) string {
-	created := object.GetCreationTimestamp()
-	if created.IsZero() {
-		return "<unknown>"
-	}
-	return duration.HumanDuration(time.Since(created.Time))
-}
 
 // strategy has upstream's decisions about writes of a resource
 // (k8s.io/apiserver/pkg/registry/rest).

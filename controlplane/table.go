@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/meta"
+	rows "k8s.io/apimachinery/pkg/api/meta/table"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -27,17 +27,16 @@ func (r *Resource) table(ctx context.Context, object, options runtime.Object) (*
 		}
 		table.ColumnDefinitions = append(columns, metav1.TableColumnDefinition{Name: "Age", Type: "string"})
 	}
-	for i := range table.Rows {
-		row := &table.Rows[i]
-		accessor, err := meta.Accessor(row.Object.Object)
-		if err != nil {
-			return nil, fmt.Errorf("make a table of %s: %w", r.groupResource(), err)
-		}
-		cells := row.Cells[:1:1]
+	table.Rows, err = rows.MetaToTableRow(object, func(object runtime.Object, _ metav1.Object,
+		name, age string) ([]any, error) {
+		cells := []any{name}
 		for _, column := range r.Columns {
-			cells = append(cells, column.Value(row.Object.Object))
+			cells = append(cells, column.Value(object))
 		}
-		row.Cells = append(cells, age(accessor))
+		return append(cells, age), nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make a table of %s: %w", r.groupResource(), err)
 	}
 	return table, nil
 }

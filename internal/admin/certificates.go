@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/identity"
@@ -22,13 +21,13 @@ const certificatesPath = "/kube-hyper-mini/certificates"
 // CertificateChange is a change of the certificates and keys of a server.
 type CertificateChange struct {
 	// Rotate is one of [pki.Kinds], or empty.
-	Rotate string
+	Rotate string `json:"rotate"`
 	// Finish only ends the overlap.
-	Finish bool
+	Finish bool `json:"finish"`
 	// Overlap is the time for which the old one stays trusted.
-	Overlap time.Duration
+	Overlap time.Duration `json:"overlap"`
 	// RevokeAdmin refuses the administrator's certificates and makes a new one.
-	RevokeAdmin bool
+	RevokeAdmin bool `json:"revokeAdmin"`
 }
 
 // CertificatesChanged is the result of a [CertificateChange].
@@ -54,9 +53,10 @@ type Certificates struct {
 
 // ServeHTTP implements [http.Handler] for certificatesPath.
 func (c *Certificates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	change, err := parseCertificateChange(r.URL.Query())
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+	var change CertificateChange
+	if err := json.Unmarshal([]byte(r.URL.Query().Get("change")), &change); err != nil || change.Overlap < 0 {
+		http.Error(w, "the parameter \"change\" is not a change of certificates, or its overlap is negative",
+			http.StatusBadRequest)
 		return
 	}
 	done, err := c.Change(r.Context(), change)
@@ -109,29 +109,15 @@ func (c *Certificates) apply(ctx context.Context, change CertificateChange, done
 	return nil
 }
 
-func (c CertificateChange) query() url.Values {
-	return url.Values{
-		"rotate": {c.Rotate}, "finish": {strconv.FormatBool(c.Finish)},
-		"overlap": {c.Overlap.String()}, "revokeAdmin": {strconv.FormatBool(c.RevokeAdmin)},
-	}
-}
-
-func parseCertificateChange(query url.Values) (CertificateChange, error) {
-	overlap, err := time.ParseDuration(query.Get("overlap"))
-	if err != nil || overlap < 0 {
-		return CertificateChange{}, fmt.Errorf("overlap %q is not a duration", query.Get("overlap"))
-	}
-	return CertificateChange{
-		Rotate: query.Get("rotate"), Finish: query.Get("finish") == "true",
-		Overlap: overlap, RevokeAdmin: query.Get("revokeAdmin") == "true",
-	}, nil
-}
-
 // ChangeCertificates applies the change to the server of the kubeconfig.
 func ChangeCertificates(ctx context.Context, kubeconfig []byte,
 	change CertificateChange) (*CertificatesChanged, error) {
-	done := &CertificatesChanged{}
-	if err := postJSON(ctx, kubeconfig, certificatesPath+"?"+change.query().Encode(), done); err != nil {
+	parameter, err := json.Marshal(change)
+	if err != nil {
+		return nil, fmt.Errorf("encode the change of certificates: %w", err)
+	}
+	done, path := &CertificatesChanged{}, certificatesPath+"?change="+url.QueryEscape(string(parameter))
+	if err := postJSON(ctx, kubeconfig, path, done); err != nil {
 		return nil, err
 	}
 	return done, nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/crds"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
@@ -59,7 +60,7 @@ type Status struct {
 	Journal *journal.Account `json:"journal,omitempty"`
 	// CustomTypes counts CustomResourceDefinitions; nil before the server is
 	// ready.
-	CustomTypes *CustomTypes `json:"customTypes,omitempty"`
+	CustomTypes *crds.Types `json:"customTypes,omitempty"`
 	// Manifests is nil without manifests.dir.
 	Manifests *manifests.Summary `json:"manifests,omitempty"`
 	// Certificates has the end of validity of each certificate.
@@ -89,43 +90,26 @@ type Database struct {
 	Error    string `json:"error,omitempty"`
 }
 
-// CustomTypes counts types that CustomResourceDefinitions define.
-type CustomTypes struct {
-	Installed int `json:"installed"`
-	// Populated types have objects.
-	Populated int `json:"populated"`
-	// Resident types are in memory because they are, or recently were, in use.
-	Resident int `json:"resident"`
-}
-
 // StatusSource has the sources of a [Status]. The functions are called for each request.
 type StatusSource struct {
 	// Facts has the fields that do not change.
-	Facts Status
-	// Parts of the process that are up.
-	Parts func() []lifecycle.Status
-	// NotReady returns why the server is not ready, or nil.
+	Facts    Status
+	Parts    func() []lifecycle.Status
 	NotReady func() error
 	// ReadySince returns when the server became ready; nil before, and during a stop.
-	ReadySince func() *time.Time
-	// Controllers that run in this process.
+	ReadySince  func() *time.Time
 	Controllers func() []string
-	// Storage is the connection to etcd.
-	Storage *storage.Storage
+	Storage     *storage.Storage
 	// Maintenance of the embedded etcd; nil for an external one.
 	Maintenance *maintenance.Keeper
-	// Backups returns the state of the backups.
-	Backups func() backup.Account
+	Backups     func() backup.Account
 	// Manifests returns the applier of manifests.dir; nil without that, and before the
 	// start of the applier.
 	Manifests func() *manifests.Applier
 	// Journal writes the journal; nil without one.
-	Journal *journal.Writer
-	// CustomTypes are counted when the server is ready.
-	CustomTypes func(context.Context) (installed, populated, resident int, err error)
-	// Remote returns the state of remote servers, when the server is ready.
-	Remote func() (endpoints.Remote, error)
-	// Certificates map each certificate to its end.
+	Journal      *journal.Writer
+	CustomTypes  func(context.Context) (crds.Types, error)
+	Remote       func() (endpoints.Remote, error)
 	Certificates func() (map[string]time.Time, error)
 }
 
@@ -185,8 +169,8 @@ func (s StatusSource) status(ctx context.Context) Status {
 // addObjects adds the numbers of types and objects, and the remote servers. It leaves out
 // what cannot be read: the health check reports that.
 func (s StatusSource) addObjects(ctx context.Context, status *Status) {
-	if installed, populated, resident, err := s.CustomTypes(ctx); err == nil {
-		status.CustomTypes = &CustomTypes{Installed: installed, Populated: populated, Resident: resident}
+	if types, err := s.CustomTypes(ctx); err == nil {
+		status.CustomTypes = &types
 	}
 	if objects, err := s.Storage.CountAll(ctx); err == nil {
 		status.Objects = &objects

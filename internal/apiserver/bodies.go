@@ -39,7 +39,7 @@ func (l *limits) bodies(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
 		if !ok || !info.IsResourceRequest || !creatingVerbs.Has(info.Verb) || longRunning(r, info) || l.remote(info) ||
-			l.requesters.name(r.Context()) == controllerRequesters {
+			requesterName(r.Context()) == controllerRequesters {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -86,7 +86,7 @@ func (l *limits) beginWrite(r *http.Request, largest int64) (release func(), err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), maxWriteWait)
 	defer cancel()
-	release, ok := l.taken.acquire(ctx, budget{"writes of " + l.requesters.name(ctx), most, max(size, leastWrite)})
+	release, ok := l.taken.acquire(ctx, budget{"writes of " + requesterName(ctx), most, max(size, leastWrite)})
 	if !ok {
 		return nil, errors.NewTooManyRequests("other writes of this user are being handled (limits.writesAtOnce of the "+
 			"server's configuration): try again later", int(maxWriteWait.Seconds()))
@@ -248,10 +248,7 @@ func (b *commandBody) Read(p []byte) (int, error) {
 // growthLimit refuses patches after which an object has more than most entries in a map or a list:
 // limits.bodies sees the body of the patch only, and each further patch would take
 // processor time with the square of the entries. 0 is without a bound.
-type growthLimit struct {
-	most       int
-	requesters requesters
-}
+type growthLimit struct{ most int }
 
 // Handles implements [admission.Interface].
 func (g growthLimit) Handles(admission.Operation) bool { return g.most > 0 }
@@ -261,7 +258,7 @@ func (g growthLimit) Handles(admission.Operation) bool { return g.most > 0 }
 func (g growthLimit) Validate(ctx context.Context, attributes admission.Attributes,
 	_ admission.ObjectInterfaces) error {
 	info, known := request.RequestInfoFrom(ctx)
-	if !known || info.Verb != "patch" || attributes.GetObject() == nil || g.requesters.name(ctx) == controllerRequesters {
+	if !known || info.Verb != "patch" || attributes.GetObject() == nil || requesterName(ctx) == controllerRequesters {
 		return nil
 	}
 	entries, err := entriesOf(attributes.GetObject())

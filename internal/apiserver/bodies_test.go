@@ -221,7 +221,7 @@ func TestGrowthLimit(t *testing.T) {
 	} {
 		ctx := request.WithRequestInfo(t.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: test.verb})
 		attributes := admission.NewAttributesRecord(test.after, test.before, schema.GroupVersionKind{}, "a", "a", schema.GroupVersionResource{}, "", admission.Update, nil, false, nil)
-		err := growthLimit{100, newRequesters()}.Validate(ctx, attributes, nil)
+		err := growthLimit{100}.Validate(ctx, attributes, nil)
 		if apierrors.IsRequestEntityTooLargeError(err) != test.refused || err != nil && !test.refused {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -1,12 +1,11 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"fmt"
-	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -174,24 +173,33 @@ func (s *Server) Ping(ctx context.Context) error {
 }
 
 // WaitsFor names what Run or ProveWrite waits for; empty if they do not wait.
-func (s *Server) WaitsFor() string { return s.progress.reason() }
+func (s *Server) WaitsFor() string {
+	reason, _ := s.waitsFor.Load().(string)
+	return reason
+}
 
-// poll calls check until it succeeds or ctx ends.
+// logDelay is the duration of a wait after which the log has the reason.
+const logDelay = 3 * time.Second
+
+// poll calls check until it succeeds or ctx ends. [logging.Changes] does not fit: a reason is
+// logged only if the wait lasts.
 func (s *Server) poll(ctx context.Context, check func(context.Context) error) error {
 	ticker := time.NewTicker(readyPoll)
 	defer ticker.Stop()
+	began, logged := time.Now(), ""
 	for {
 		err := check(ctx)
 		if err == nil {
-			s.progress.succeeded()
+			s.waitsFor.Store("")
 			return nil
 		}
 		if ctx.Err() == nil {
-			reason := err
-			if damage := s.storage.Damage(); damage != nil {
-				reason = damage
+			reason := kube.FailedChecks(cmp.Or(s.storage.Damage(), err))
+			s.waitsFor.Store(reason)
+			if time.Since(began) > logDelay && logged != reason {
+				s.log.Warn("still starting", "waiting for", reason)
+				logged = reason
 			}
-			s.progress.failed(s.log, reason)
 		}
 		select {
 		case <-ctx.Done():
@@ -272,45 +280,4 @@ func controllersRole() (rbacv1.Role, rbacv1.RoleBinding) {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user.KubeControllerManager}},
 	}
-}
-
-// logDelay is the duration of a start after which the log has the reason.
-const logDelay = 3 * time.Second
-
-// progress records why a start waits. It is safe for concurrent use. [logging.Changes]
-// does not fit: a reason is logged only if it lasts.
-type progress struct {
-	mu       sync.Mutex
-	since    time.Time // the first failure
-	lastFail string
-	logged   string // the last reason in the log
-}
-
-// failed records the failure of an attempt that will be repeated, and logs it if the start
-// takes long.
-func (p *progress) failed(log *slog.Logger, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.since.IsZero() {
-		p.since = time.Now()
-	}
-	p.lastFail = kube.FailedChecks(err)
-	if time.Since(p.since) > logDelay && p.logged != p.lastFail {
-		log.Warn("still starting", "waiting for", p.lastFail)
-		p.logged = p.lastFail
-	}
-}
-
-// succeeded ends the wait.
-func (p *progress) succeeded() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.since, p.lastFail, p.logged = time.Time{}, "", ""
-}
-
-// reason returns the last failure; empty after a success.
-func (p *progress) reason() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.lastFail
 }

@@ -30,22 +30,15 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
-// Extensions are what a program adds to the API servers. The zero value adds nothing.
+// Extensions are what a program adds to the API servers, see Options of this program's package
+// controlplane. The zero value adds nothing.
 type Extensions struct {
-	// Groups are API groups beside the built-in ones.
-	Groups []Group
-	// Admission is asked before the plugins, in this order.
-	Admission []admission.Interface
-	// Handler wraps the whole handler chain, if it is not nil.
-	Handler func(http.Handler) http.Handler
-	// Paths are handlers outside of the Kubernetes API, by path. Requests are authenticated,
-	// and authorized as non-resource URLs.
-	Paths map[string]http.Handler
-	// Tokens and Requests are asked for those requests that the configured authenticators do
-	// not know, tokens first.
-	Tokens   []authenticator.Token
-	Requests []authenticator.Request
-	// Authorizers are asked before the configured ones, after those of system:masters.
+	Groups      []Group
+	Admission   []admission.Interface
+	Handler     func(http.Handler) http.Handler // wraps the whole handler chain
+	Paths       map[string]http.Handler
+	Tokens      []authenticator.Token
+	Requests    []authenticator.Request
 	Authorizers []authorizer.Authorizer
 }
 

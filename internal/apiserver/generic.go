@@ -70,13 +70,12 @@ func (b *builder) prepareGeneric(c *genericapiserver.Config, client kubernetes.I
 	c.LongRunningFunc = longRunning
 	c.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
 		l := &limits{
-			Limits: b.settings.Limits, bodySize: max(c.MaxRequestBodyBytes, 0), requesters: newRequesters(),
+			Limits: b.settings.Limits, bodySize: max(c.MaxRequestBodyBytes, 0),
 			serializer: c.Serializer, remote: b.isRemote, size: b.config.Storage.Population().Size, taken: newBudgets(),
 		}
 		// From the innermost.
 		handler = b.profile.handler(handler, c.Serializer)
 		handler = l.watches(l.lists(l.bodies(handler)))
-		handler = b.writes.track(handler)
 		return genericapiserver.DefaultBuildHandlerChain(handler, c)
 	}
 	b.options.Authentication.ServiceAccounts.OptionalTokenGetter = b.profile.tokenGetter(client)
@@ -130,5 +129,5 @@ func (b *builder) needsIdentityLease(c *genericapiserver.Config) bool {
 func (b *builder) admission(plugins admission.Interface) admission.Interface {
 	return bootstrapAdmission{admission.NewChainHandler(slices.Concat(b.config.Extensions.Admission,
 		[]admission.Interface{reservedGroups(b.config.Extensions.Groups), policyWrites{b}, plugins,
-			growthLimit{b.settings.Limits.Entries, newRequesters()}})...)}
+			growthLimit{b.settings.Limits.Entries}})...)}
 }

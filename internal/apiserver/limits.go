@@ -25,7 +25,6 @@ const watchRetry = 30
 type limits struct {
 	config.Limits
 	bodySize   int64 // the largest body, in bytes; 0 for no bound
-	requesters requesters
 	serializer runtime.NegotiatedSerializer
 	// remote reports whether an aggregated API server serves a request.
 	remote func(*request.RequestInfo) bool
@@ -45,7 +44,7 @@ func (l *limits) refuse(w http.ResponseWriter, r *http.Request, info *request.Re
 func (l *limits) watches(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
-		name := l.requesters.name(r.Context())
+		name := requesterName(r.Context())
 		if !ok || !info.IsResourceRequest || info.Verb != "watch" || l.WatchesPerUser == 0 ||
 			name == masterRequesters || name == controllerRequesters {
 			next.ServeHTTP(w, r)

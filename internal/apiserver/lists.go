@@ -171,7 +171,7 @@ func (l *limits) acquireList(ctx context.Context, cost int64) (release func(), o
 	ctx, cancel := context.WithTimeout(ctx, maxListWait)
 	defer cancel()
 	all := l.ListsAtOnce.Value()
-	name, share := l.requesters.name(ctx), all/8
+	name, share := requesterName(ctx), all/8
 	ofUser, ofAll := budget{"user " + name, share, cost}, budget{allBudget, all, min(cost, share)}
 	switch {
 	case name == controllerRequesters:

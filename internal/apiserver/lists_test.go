@@ -53,7 +53,7 @@ func newTestGate() *limits {
 // newTestLimits bounds bodies to a mebibyte.
 func newTestLimits(configured config.Limits) *limits {
 	return &limits{
-		Limits: configured, bodySize: 1 << 20, requesters: newRequesters(), serializer: legacyscheme.Codecs,
+		Limits: configured, bodySize: 1 << 20, serializer: legacyscheme.Codecs,
 		remote: func(*request.RequestInfo) bool { return false }, taken: newBudgets(),
 	}
 }

@@ -22,27 +22,20 @@ const (
 	masterRequesters     = user.SystemPrivilegedGroup
 )
 
-// requesters tells who shares a bound. It is safe for concurrent use.
-type requesters struct {
-	accounts sets.Set[string] // user names of the controllers' service accounts
-}
-
-func newRequesters() requesters { return requesters{controllerAccounts()} }
-
-// name returns the name under which a request counts: the user, controllerRequesters or
+// requesterName returns the name under which a request counts: the user, controllerRequesters or
 // masterRequesters. Requests with a token count for the user who has made it. Those with
 // tokens of system:masters, or of Secrets, whose makers are not known, count for the
 // namespace of the service account: who may create one may create any number. The
 // controllers do not share with users, nor with other accounts of kube-system, which may
 // be those of operators.
-func (r requesters) name(ctx context.Context) string {
+func requesterName(ctx context.Context) string {
 	requester, known := request.UserFrom(ctx)
 	if !known {
 		requester = &user.DefaultInfo{Name: user.Anonymous}
 	}
 	name, master := requester.GetName(), slices.Contains(requester.GetGroups(), user.SystemPrivilegedGroup)
 	switch {
-	case name == user.APIServerUser && master, name == user.KubeControllerManager, r.accounts.Has(name):
+	case name == user.APIServerUser && master, name == user.KubeControllerManager, controllerAccounts().Has(name):
 		return controllerRequesters
 	case master:
 		return masterRequesters
@@ -70,8 +63,8 @@ func ofUnknownMaker(name string) bool {
 const makerMark = "/"
 
 // markMaker adds the maker of a token to its ID, which the server signs.
-func (r requesters) markMaker(ctx context.Context, claims *jwt.Claims) {
-	maker := r.name(ctx)
+func markMaker(ctx context.Context, claims *jwt.Claims) {
+	maker := requesterName(ctx)
 	if maker == controllerRequesters {
 		maker = masterRequesters
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -53,8 +54,8 @@ type Server struct {
 	openAPI              *lazyOpenAPI
 	encryption           value.ResourceTransformers // nil without encryption
 	log                  *slog.Logger
-	progress             progress
-	servedtypes.Follower // of the CRDs and APIServices
+	waitsFor             atomic.Value // a string, see WaitsFor
+	servedtypes.Follower              // of the CRDs and APIServices
 }
 
 // FillCaches starts the informers and waits a moment for their first lists, so that
@@ -182,12 +183,8 @@ func (s *Server) bootstrapConfig() *rest.Config {
 	return rest.AddUserAgent(config, "bootstrap")
 }
 
-// CustomTypes counts the types that CRDs define (installed). Of them it counts those with
-// objects (populated), and those that were used recently and are in memory (resident).
-func (s *Server) CustomTypes(ctx context.Context) (installed, populated, resident int, err error) {
-	types, err := s.crds.Types(ctx)
-	return types.Installed, types.Populated, types.Resident, err
-}
+// CustomTypes counts the types that CRDs define.
+func (s *Server) CustomTypes(ctx context.Context) (crds.Types, error) { return s.crds.Types(ctx) }
 
 // errStopping is the error of what a stop ends.
 var errStopping = errors.New("the server is stopping")

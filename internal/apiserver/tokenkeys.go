@@ -21,12 +21,10 @@ type TokenKeys struct {
 	generator serviceaccount.TokenGenerator
 	getter    serviceaccount.PublicKeysGetter
 	listeners []serviceaccount.Listener
-
-	requesters requesters
 }
 
 // NewTokenKeys returns a TokenKeys without keys: call [TokenKeys.Set] before [New].
-func NewTokenKeys() *TokenKeys { return &TokenKeys{issuer: issuer, requesters: newRequesters()} }
+func NewTokenKeys() *TokenKeys { return &TokenKeys{issuer: issuer} }
 
 // Set replaces the keys: signer, an RSA or ECDSA key, signs tokens; tokens that one
 // of verify has signed are accepted.
@@ -74,7 +72,7 @@ func (k *TokenKeys) sign(name string, signer crypto.Signer) error {
 // GenerateToken implements [serviceaccount.TokenGenerator]. The ID of the token names the user
 // of the request.
 func (k *TokenKeys) GenerateToken(ctx context.Context, claims *jwt.Claims, private any) (string, error) {
-	k.requesters.markMaker(ctx, claims)
+	markMaker(ctx, claims)
 	k.mu.RLock()
 	generator := k.generator
 	k.mu.RUnlock()

@@ -88,7 +88,7 @@ func TestTokenKeysChange(t *testing.T) {
 // TestTokensNameTheirMaker: the requests of a token count for who has made it, also with other
 // tokens.
 func TestTokensNameTheirMaker(t *testing.T) {
-	key, keys, r := ecdsaKey(t), NewTokenKeys(), newRequesters()
+	key, keys := ecdsaKey(t), NewTokenKeys()
 	if err := keys.Set(key, []crypto.PublicKey{key.Public()}); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestTokensNameTheirMaker(t *testing.T) {
 			t.Fatal(err)
 		}
 		account := (&apiserverserviceaccount.ServiceAccountInfo{Namespace: "team", Name: "a", CredentialID: authenticationjwt.CredentialIDForJTI(claims.ID)}).UserInfo()
-		if name := r.name(request.WithUser(t.Context(), account)); name != want {
+		if name := requesterName(request.WithUser(t.Context(), account)); name != want {
 			t.Errorf("requests with a token that %s has made count for %q, want %q", maker, name, want)
 		}
 	}

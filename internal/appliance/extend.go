@@ -17,29 +17,20 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/manifests"
 )
 
-// Extension is what a program adds to its server. The zero value adds nothing.
+// Extension is what a program adds to its server, see [controlplane.Options]. The zero value
+// adds nothing.
 type Extension struct {
-	API apiserver.Extensions
-	// Listener is served on instead of the configured address; nil for none.
-	Listener net.Listener
+	API      apiserver.Extensions
+	Listener net.Listener // nil for none
 	// InProcess means that the API is reachable in the process only: no port is taken, and
 	// no kubeconfig is written.
-	InProcess bool
-	// Controllers run while the server is ready and, where servers share a store, leads.
-	Controllers []Controller
-	// WhileServing runs from the moment the API answers until the controllers have stopped. The
-	// start waits until it calls ready; nil for none.
-	WhileServing func(ctx context.Context, ready func()) error
+	InProcess    bool
+	Controllers  []Controller
+	WhileServing func(ctx context.Context, ready func()) error // nil for none
 	// Manifests are applied before the server is ready; nil for none.
-	Manifests fs.FS
-	// NewIdentity makes the authorities and token keys that a used data directory lacks.
-	// Without it, such a directory is refused.
+	Manifests   fs.FS
 	NewIdentity bool
-	// Ephemeral removes the content of the data directory when the server ends. The
-	// directory must be new or empty, or left by such a server that was killed.
-	Ephemeral bool
-	// OwnsProcess gives the server what belongs to the process: the service manager, and the
-	// level of library messages during a stop.
+	Ephemeral   bool
 	OwnsProcess bool
 	// WhenReady is called once, when the server is ready, unless it is nil. It returns at once.
 	WhenReady func(Running)

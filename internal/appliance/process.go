@@ -74,14 +74,11 @@ type hooks struct {
 	stopping func()                      // called before the first part is stopped
 }
 
-// stopTimeout bounds the stop of one part. serving.stopGrace is added to it.
-const stopTimeout = 20 * time.Second
-
 // run runs the parts until ctx ends or one fails.
 func (p *process) run(ctx context.Context, hooks hooks) error {
 	p.supervisor = lifecycle.New(ctx, lifecycle.Config{
-		Log:         p.log,
-		StopTimeout: stopTimeout + p.config.Serving.StopGrace.Duration,
+		Log:       p.log,
+		StopGrace: p.config.Serving.StopGrace.Duration,
 		Ready: func(ctx context.Context) {
 			hooks.ready(ctx)
 			if p.extension.WhenReady != nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/crds"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/manifests"
 )
 
@@ -16,7 +17,7 @@ func TestStatusCountsInWords(t *testing.T) {
 		2: {"2 custom resource definitions, 2 with objects", "2 objects"},
 	} {
 		var out strings.Builder
-		status := &admin.Status{CustomTypes: &admin.CustomTypes{Installed: n, Populated: n, Resident: n}, Manifests: &manifests.Summary{Objects: n}}
+		status := &admin.Status{CustomTypes: &crds.Types{Installed: n, Populated: n, Resident: n}, Manifests: &manifests.Summary{Objects: n}}
 		if err := printStatus(&out, status); err != nil {
 			t.Fatal(err)
 		}

@@ -27,26 +27,20 @@ func (c *Config) asManager() *rest.Config {
 	return client
 }
 
-// asServiceAccount returns the client configuration of the service account of a
-// controller, as kube-controller-manager with --use-service-account-credentials: the
-// bootstrap policy has a role for each, and flow control a priority level for all.
-func asServiceAccount(client *rest.Config, name string) *rest.Config {
-	client = rest.CopyConfig(client)
-	client.Impersonate = rest.ImpersonationConfig{UserName: serviceaccount.MakeUsername(metav1.NamespaceSystem, name)}
-	return client
-}
-
 // managerConfig is asManager with the name in the user agent.
 func (e *environment) managerConfig(name string) *rest.Config {
-	return withAgent(e.config.asManager(), name)
+	return rest.AddUserAgent(e.config.asManager(), name)
 }
 
-// accountConfig returns the client configuration of the service account name.
+// accountConfig returns the client configuration of the service account of a
+// controller, as kube-controller-manager with --use-service-account-credentials: the
+// bootstrap policy has a role for each, and flow control a priority level for all.
 func (e *environment) accountConfig(name string) *rest.Config {
-	if e.config.FullRights {
-		return withAgent(e.config.Client, name)
+	client := rest.AddUserAgent(rest.CopyConfig(e.config.Client), name)
+	if !e.config.FullRights {
+		client.Impersonate = rest.ImpersonationConfig{UserName: serviceaccount.MakeUsername(metav1.NamespaceSystem, name)}
 	}
-	return withAgent(asServiceAccount(e.config.Client, name), name)
+	return client
 }
 
 // metadata returns a metadata client of the service account.
@@ -56,10 +50,6 @@ func (e *environment) metadata(name string) (metadata.Interface, error) {
 		return nil, fmt.Errorf("make the metadata client: %w", err)
 	}
 	return client, nil
-}
-
-func withAgent(client *rest.Config, name string) *rest.Config {
-	return rest.AddUserAgent(rest.CopyConfig(client), name)
 }
 
 // newDiscoveryClient returns a client whose requests end after discoveryTimeout: it takes no

@@ -90,8 +90,7 @@ type Files struct {
 	ClientSigner string
 	// ServiceAccountKey signs tokens that are kept in secrets.
 	ServiceAccountKey string
-	// Changed returns a channel that is closed at the next change of a file; nil for
-	// files that do not change.
+	// Changed returns a channel that is closed at the next change of a file.
 	Changed func() <-chan struct{}
 }
 
@@ -103,13 +102,6 @@ func NewFiles(store *pki.Store) Files {
 		ServiceAccountKey: store.Key(pki.ServiceAccount),
 		Changed:           store.Changed,
 	}
-}
-
-func (f Files) changed() <-chan struct{} {
-	if f.Changed == nil {
-		return nil
-	}
-	return f.Changed()
 }
 
 // controller is an entry of the table.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,14 +51,15 @@ type discoverer struct {
 	// newer one.
 	queryMu sync.Mutex
 
+	queries atomic.Int64 // the number of queries that have begun
+	changes atomic.Int64 // the number of changes
+	seen    atomic.Int64 // the number of changes that the last query includes; maybe not later ones
+
 	mu        sync.Mutex
-	queries   int // the number of queries that have begun
 	groups    []*restmapper.APIGroupResources
 	preferred []*metav1.APIResourceList
 	failure   error         // of the groups that did not answer the last successful query
 	queryErr  error         // of the last query; nil if it listed types
-	changes   int           // the number of changes
-	seen      int           // the number of changes that the last query includes
 	next      chan struct{} // closed when groups change
 }
 
@@ -68,9 +70,7 @@ func newDiscoverer(client discovery.DiscoveryInterface, remote func(schema.Group
 
 // changed requests a query. It never blocks.
 func (d *discoverer) changed() {
-	d.mu.Lock()
-	d.changes++
-	d.mu.Unlock()
+	d.changes.Add(1)
 	select {
 	case d.wake <- struct{}{}:
 	default: // a query is requested already
@@ -84,7 +84,7 @@ func (d *discoverer) run(ctx context.Context) {
 	defer timer.Stop()
 	var cost time.Duration // of the last query
 	recheck := false       // whether a second query follows the next one
-	before := 0            // the number of changes before the last query
+	before := int64(0)     // the number of changes before the last query
 	// A failure is logged once until a query succeeds. The texts differ: they name ports.
 	failed := false
 	for {
@@ -97,7 +97,7 @@ func (d *discoverer) run(ctx context.Context) {
 				timer.Reset(min(max(debounce, costFactor*cost), maxDebounce))
 			}
 		case <-timer.C:
-			before = d.changeCount()
+			before = d.changes.Load()
 			var err error
 			cost, err = d.query()
 			if err != nil {
@@ -114,7 +114,7 @@ func (d *discoverer) run(ctx context.Context) {
 				timer.Reset(max(recheckDelay, costFactor*cost))
 				continue
 			}
-			d.markSeen(before)
+			d.seen.Store(before)
 			if d.anyRemote() {
 				timer.Reset(pollInterval)
 			}
@@ -136,44 +136,22 @@ func (d *discoverer) anyRemote() bool {
 	return len(groups) == 0
 }
 
-// changeCount returns the number of changes.
-func (d *discoverer) changeCount() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.changes
-}
-
-// markSeen records that the last query includes the first changes. It may not include
-// later ones.
-func (d *discoverer) markSeen(changes int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.seen = changes
-}
-
 // refresh queries discovery if CRDs or APIServices changed since the last query. Call
 // it before concluding that a type is absent. After an error the types may be out of
 // date.
 func (d *discoverer) refresh() error {
-	queries := d.queryCount()
+	queries := d.queries.Load()
 	if d.stale() {
 		return d.queryAfter(queries)
 	}
 	return nil
 }
 
-// queryCount returns the number of queries that have begun.
-func (d *discoverer) queryCount() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.queries
-}
-
 // stale reports whether there are changes that the last query may not include.
 func (d *discoverer) stale() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.changes > d.seen || len(d.preferred) == 0
+	seen := d.seen.Load() // before changes, which must not be older
+	lists, _, _ := d.snapshot()
+	return d.changes.Load() > seen || len(lists) == 0
 }
 
 // query queries discovery and returns how long that took.
@@ -185,16 +163,15 @@ func (d *discoverer) query() (cost time.Duration, err error) {
 	return time.Since(began), err
 }
 
-// queryAfter queries discovery, unless another query has begun and ended since
-// queryCount returned queries. Then it returns the error of that query.
-func (d *discoverer) queryAfter(queries int) error {
+// queryAfter queries discovery, unless another query has begun and ended since so
+// many had begun. Then it returns the error of that query.
+func (d *discoverer) queryAfter(queries int64) error {
 	d.queryMu.Lock()
 	defer d.queryMu.Unlock()
-	d.mu.Lock()
-	done, err := d.queries > queries, d.queryErr
-	d.mu.Unlock()
-	if done {
-		return err
+	if d.queries.Load() > queries {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.queryErr
 	}
 	return d.queryLocked()
 }
@@ -202,9 +179,7 @@ func (d *discoverer) queryAfter(queries int) error {
 // queryLocked queries discovery and publishes the types. On an error the types stay as
 // they were. The caller holds queryMu.
 func (d *discoverer) queryLocked() error {
-	d.mu.Lock()
-	d.queries++
-	d.mu.Unlock()
+	d.queries.Add(1)
 	groups, lists, err := discovery.ServerGroupsAndResources(d.client)
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -180,16 +180,16 @@ func TestChangeDuringAQueryCausesAnotherQuery(t *testing.T) {
 	s := newServer("v1")
 	d := testDiscoverer(s)
 	d.changed()
-	queried := d.changeCount()
+	queried := d.changes.Load()
 	query(t, d)
 	d.changed()
-	d.markSeen(queried)
+	d.seen.Store(queried)
 	s.serve("v1", "new.example.org/v1")
 	refresh(t, d)
 	if got := groupVersions(t, d); !slices.Equal(got, []string{"new.example.org/v1", "v1"}) {
 		t.Errorf("after a change there are %v", got)
 	}
-	d.markSeen(d.changeCount())
+	d.seen.Store(d.changes.Load())
 	asked := s.asked
 	if refresh(t, d); s.asked != asked {
 		t.Error("it asks recheckDelay when all changes have had their time")
@@ -260,7 +260,7 @@ func TestRefreshReturnsTheErrorOfTheQuery(t *testing.T) {
 	if err := d.refresh(); err == nil {
 		t.Error("refresh after a failed query returns no error")
 	}
-	queries := d.queryCount()
+	queries := d.queries.Load()
 	if _, err := d.query(); err == nil {
 		t.Error("a failed query returns no error")
 	}

@@ -51,7 +51,7 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string, restart 
 	cfg.Client = rest.CopyConfig(cfg.Client)
 	cfg.Client.QPS = -1 // flow control is the server's job
 	env := &environment{config: cfg, selected: selected, restart: restart, informersStarted: make(chan struct{})}
-	env.filesChanged = cfg.Files.changed()
+	env.filesChanged = cfg.Files.Changed()
 	env.filesContent, _ = cfg.Files.content() // a controller that needs the files returns the error
 	informerClient, err := metadata.NewForConfig(env.managerConfig("metadata-informers"))
 	if err != nil {
@@ -183,7 +183,7 @@ func (e *environment) restartAfterRotation(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-changed:
-			changed = e.config.Files.changed()
+			changed = e.config.Files.Changed()
 		case <-retry:
 		}
 		retry = nil

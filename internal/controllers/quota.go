@@ -12,6 +12,7 @@ import (
 	migrationv1beta1 "k8s.io/api/storagemigration/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	quota "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 	"k8s.io/client-go/informers"
@@ -109,16 +110,16 @@ func (e *evaluators) addAll() {
 	defer e.mu.Unlock()
 	// An error means an invalid group version, which has no types.
 	types, _ := resourcequota.GetQuotableResources(e.types.namespaced)
-	added := map[schema.GroupResource]bool{}
+	var added []schema.GroupResource
 	for gvr := range types {
 		resource := gvr.GroupResource()
 		if _, ignored := e.ignored[resource]; !ignored && e.registry.Get(resource) == nil {
 			e.registry.Add(generic.NewObjectCountEvaluator(resource, generic.ListResourceUsingListerFunc(e.lister, gvr), ""))
-			added[resource] = true
+			added = append(added, resource)
 		}
 	}
 	if len(added) > 0 {
-		e.recalculate(func(quota *corev1.ResourceQuota) bool { return intersects(quotaTypes(quota), added) })
+		e.recalculate(func(quota *corev1.ResourceQuota) bool { return sets.KeySet(quotaTypes(quota)).HasAny(added...) })
 	}
 }
 
@@ -173,15 +174,6 @@ func quotaTypes(quota *corev1.ResourceQuota) map[schema.GroupResource]bool {
 		types[schema.ParseGroupResource(strings.TrimPrefix(string(name), "count/"))] = true
 	}
 	return types
-}
-
-func intersects(some, others map[schema.GroupResource]bool) bool {
-	for resource := range some {
-		if others[resource] {
-			return true
-		}
-	}
-	return false
 }
 
 // servedListers returns the listers of the shared informers, and an empty lister for a

@@ -29,7 +29,7 @@ func TestStopDuringTheStart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cfg := Config{
 		Client: &rest.Config{Host: "https://apiserver.invalid"}, Types: allBuiltIn{}, Informers: factory,
-		Selection: Names(), Log: slog.New(slog.DiscardHandler),
+		Selection: Names(), Log: slog.New(slog.DiscardHandler), Files: Files{Changed: func() <-chan struct{} { return nil }},
 	}
 	if err := new(Runner).Run(ctx, cfg, func() {}); err == nil || errors.Is(err, context.Canceled) {
 		t.Errorf("informers that have ended: %v", err)

@@ -4,12 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/discovery"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
@@ -132,9 +132,9 @@ func (v *visibleTypes) update(ctx context.Context) (err error) {
 	if v.content != nil {
 		var others []string
 		populated, others, err = v.content.Populated(ctx, v.ownResources(lists))
-		if err == nil && !isSubset(others, v.unknown) {
+		if err == nil && !sets.New(v.unknown...).HasAll(others...) {
 			// A type with objects is newer than the last query of discovery.
-			if err = v.all.queryAfter(v.all.queryCount()); err != nil {
+			if err = v.all.queryAfter(v.all.queries.Load()); err != nil {
 				return err
 			}
 			lists, _, failure = v.all.snapshot()
@@ -157,11 +157,6 @@ func (v *visibleTypes) update(ctx context.Context) (err error) {
 	close(v.next)
 	v.next = make(chan struct{})
 	return nil
-}
-
-// isSubset reports whether all has each of some.
-func isSubset(some, all []string) bool {
-	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
 }
 
 // ownResources are the types that this server stores.

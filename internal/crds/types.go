@@ -15,12 +15,12 @@ import (
 // Types counts types that CRDs define.
 type Types struct {
 	// Installed is how many CRDs there are.
-	Installed int
+	Installed int `json:"installed"`
 	// Populated is how many of them have objects.
-	Populated int
+	Populated int `json:"populated"`
 	// Resident is how many have their serving machinery in memory, because they
 	// are, or recently were, in use.
-	Resident int
+	Resident int `json:"resident"`
 }
 
 // Types counts the installed types, and those that have objects.

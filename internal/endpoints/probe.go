@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -48,7 +47,7 @@ type prober struct {
 	store    cache.Store
 	loop     *reconcile.Loop[Reference]
 	log      *slog.Logger
-	denied   logging.Changes // targets that are not allowed, see deniedKey
+	denied   logging.Changes // the targets of each object that are not allowed
 }
 
 // status of a ServiceEndpoint.
@@ -75,7 +74,7 @@ func (p *prober) probe(ctx context.Context, ref Reference) (bool, error) {
 	obj, exists, err := p.store.GetByKey(ref.String())
 	if err != nil || !exists {
 		p.resolver.dropState(ref)
-		p.keepDenied(ref, nil)
+		p.denied.Forget(ref.String())
 		return true, err
 	}
 	object, ok := obj.(*unstructured.Unstructured)
@@ -91,7 +90,6 @@ func (p *prober) probe(ctx context.Context, ref Reference) (bool, error) {
 		// A status that cannot be read is replaced.
 		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(content, &current)
 	}
-	p.keepDenied(ref, targets)
 	if p.resolver.configured(ref) {
 		p.resolver.dropState(ref)
 		return true, p.write(ctx, ref, current, status{Reachable: "", Conditions: current.Conditions}, metav1.Condition{
@@ -142,53 +140,56 @@ func (p *prober) write(ctx context.Context, ref Reference, current, wanted statu
 }
 
 // statusError returns the error that the status shows for a target that could not
-// be connected to. Addresses that the policy denies are only logged, once.
-func (p *prober) statusError(ref Reference, target string, err error) error {
+// be connected to.
+func statusError(target string, err error) error {
 	var denied *DeniedError
-	if !errors.As(err, &denied) {
+	switch {
+	case !errors.As(err, &denied):
 		return err
-	}
-	if p.denied.Changed(deniedKey(ref, target), "") {
-		p.log.Warn("a ServiceEndpoint has a target that is not allowed", "serviceEndpoint", ref,
-			"target", target, "reason", denied)
-	}
-	if denied.Resolved {
+	case denied.Resolved:
 		return fmt.Errorf("%s is not reachable", target)
 	}
 	return denied
 }
 
-// deniedKey is the key of a target of an object; neither has a space.
-func deniedKey(ref Reference, target string) string { return ref.String() + " " + target }
-
-// keepDenied forgets the denied targets that the object does not have any more.
-func (p *prober) keepDenied(ref Reference, targets []string) {
-	p.denied.ForgetFunc(func(key string) bool {
-		target, ofObject := strings.CutPrefix(key, deniedKey(ref, ""))
-		return ofObject && !slices.Contains(targets, target)
-	})
+// logDenied logs the targets of an object that the policy denies, when they have changed.
+func (p *prober) logDenied(ref Reference, dialErrs []error) {
+	var reasons []string
+	for _, err := range dialErrs {
+		var denied *DeniedError
+		if errors.As(err, &denied) {
+			reasons = append(reasons, denied.Error())
+		}
+	}
+	if reason := strings.Join(reasons, "; "); reason == "" {
+		p.denied.Forget(ref.String())
+	} else if p.denied.Changed(ref.String(), reason) {
+		p.log.Warn("a ServiceEndpoint has a target that is not allowed", "serviceEndpoint", ref, "reason", reason)
+	}
 }
 
 // reach counts the targets that speak TLS and joins the errors of the others, in their
 // order.
 func (p *prober) reach(ctx context.Context, ref Reference, targets []string) (int, error) {
-	errs := make([]error, len(targets))
+	errs, dialErrs := make([]error, len(targets)), make([]error, len(targets))
 	health := p.resolver.healthOf(ref)
 	var probes sync.WaitGroup
 	for i, target := range targets {
 		probes.Go(func() {
-			var dialErr error
-			dialErr, errs[i] = p.handshake(ctx, ref, target)
+			dialErrs[i], errs[i] = p.handshake(ctx, ref, target)
 			if ctx.Err() != nil {
 				return
 			}
-			changed := health.mark(target, dialErr)
-			if health.markSilent(target, dialErr == nil && errs[i] != nil) || changed {
+			changed := health.mark(target, dialErrs[i])
+			if health.markSilent(target, dialErrs[i] == nil && errs[i] != nil) || changed {
 				p.resolver.Changed(ref)
 			}
 		})
 	}
 	probes.Wait()
+	if ctx.Err() == nil {
+		p.logDenied(ref, dialErrs)
+	}
 	reached := 0
 	for _, err := range errs {
 		if err == nil {
@@ -206,7 +207,7 @@ func (p *prober) handshake(ctx context.Context, ref Reference, target string) (d
 	defer cancel()
 	connection, err := connect(ctx, p.dial, p.resolver.policyOf(ref), target)
 	if err != nil {
-		return err, p.statusError(ref, target, err)
+		return err, statusError(target, err)
 	}
 	//nolint:gosec // see above
 	client := tls.Client(connection, &tls.Config{ServerName: ref.host(), InsecureSkipVerify: true})

@@ -10,19 +10,18 @@ import (
 )
 
 const (
-	// defaultStopTimeout bounds the stop of each part.
-	defaultStopTimeout = 20 * time.Second
-	// defaultFailedStopTimeout is the same after a failure: the other parts may
+	// stopTimeout bounds the stop of each part.
+	stopTimeout = 20 * time.Second
+	// failedStopTimeout is the same after a failure: the other parts may
 	// wait for the one that failed.
-	defaultFailedStopTimeout = 3 * time.Second
+	failedStopTimeout = 3 * time.Second
 )
 
 // Config of a supervisor.
 type Config struct {
 	Log *slog.Logger
-	// StopTimeout bounds the stop of each part, and FailedStopTimeout the stop after a
-	// failure. 0 means the defaults, 20 s and 3 s.
-	StopTimeout, FailedStopTimeout time.Duration
+	// StopGrace is added to the time in which each part must stop, unless one has failed.
+	StopGrace time.Duration
 	// Ready is called when everything has started. Its context ends when the stop
 	// begins, and Run waits for its return. It may be nil.
 	Ready func(ctx context.Context)
@@ -47,12 +46,6 @@ type Supervisor struct {
 
 // New returns a supervisor without parts. The end of ctx stops the process.
 func New(ctx context.Context, config Config) *Supervisor {
-	if config.StopTimeout == 0 {
-		config.StopTimeout = defaultStopTimeout
-	}
-	if config.FailedStopTimeout == 0 {
-		config.FailedStopTimeout = defaultFailedStopTimeout
-	}
 	s := &Supervisor{config: config, parent: ctx}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	return s
@@ -169,9 +162,9 @@ func (s *Supervisor) stop() error {
 	s.mu.Lock()
 	parts, failure := s.parts, s.failure
 	s.mu.Unlock()
-	timeout := s.config.StopTimeout
+	timeout := stopTimeout + s.config.StopGrace
 	if failure != nil {
-		timeout = s.config.FailedStopTimeout
+		timeout = failedStopTimeout
 	}
 	var errs []error
 	for _, r := range slices.Backward(parts) {

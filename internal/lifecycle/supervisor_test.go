@@ -248,8 +248,8 @@ func TestHangingStop(t *testing.T) {
 		took  time.Duration
 		want  []string
 	}{
-		"when asked to stop": {dies("etcd", 24*time.Hour, nil), defaultStopTimeout, []string{"apiserver: it did not end within 20s"}},
-		"after a death":      {dies("etcd", 30*time.Second, errBroken), defaultFailedStopTimeout, []string{"apiserver: it did not end within 3s", "etcd ended: broken"}},
+		"when asked to stop": {dies("etcd", 24*time.Hour, nil), stopTimeout, []string{"apiserver: it did not end within 20s"}},
+		"after a death":      {dies("etcd", 30*time.Second, errBroken), failedStopTimeout, []string{"apiserver: it did not end within 3s", "etcd ended: broken"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -26,12 +26,3 @@ func (c *Changes) Changed(key, text string) bool {
 
 // Forget makes the next text about the key a change.
 func (c *Changes) Forget(key string) { c.last.Delete(key) }
-
-// ForgetFunc forgets each key for which drop returns true.
-func (c *Changes) ForgetFunc(drop func(key string) bool) {
-	for key := range c.last.Range {
-		if text, _ := key.(string); drop(text) {
-			c.last.Delete(key)
-		}
-	}
-}

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 const (
@@ -19,23 +21,15 @@ const (
 
 // budget bounds the requests to one control plane before those of all use the processors.
 type budget struct {
-	inFlight atomic.Int64
+	inFlight *semaphore.Weighted
 	turns    chan struct{} // a token for each request that has its turn
 }
 
 // newBudget returns a budget that leaves a processor to others where there are several.
-func newBudget() *budget { return &budget{turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))} }
-
-// enter counts a request. It returns false if there are as many as the limit.
-func (b *budget) enter(limit int) bool {
-	if b.inFlight.Add(1) > int64(limit) {
-		b.inFlight.Add(-1)
-		return false
-	}
-	return true
+func newBudget(requests int) *budget {
+	return &budget{inFlight: semaphore.NewWeighted(int64(requests)),
+		turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))}
 }
-
-func (b *budget) leave() { b.inFlight.Add(-1) }
 
 // take waits for the turn of a request. The caller calls end when it has been answered.
 func (b *budget) take(ctx context.Context) (end func(), err error) {

@@ -87,13 +87,13 @@ func (p *plane) serve(w http.ResponseWriter, r *http.Request) error {
 		!strings.Contains(r.URL.Path, "/watch/") {
 		return p.serveWatch(w, r)
 	}
-	if !p.budget.enter(p.manager.config.Host.Planes.RequestsInFlight) {
+	if !p.budget.inFlight.TryAcquire(1) {
 		w.Header().Set("Retry-After", "1")
 		refuse(w, r, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "the control plane has "+
 			"planes.requestsInFlight requests; send fewer at a time, or raise it in the server's configuration")
 		return nil
 	}
-	defer p.budget.leave()
+	defer p.budget.inFlight.Release(1)
 	handler, done, err := p.use(r.Context())
 	if err != nil {
 		return err

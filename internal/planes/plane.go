@@ -67,7 +67,7 @@ type plane struct {
 
 func newPlane(m *Manager, name string) *plane {
 	return &plane{manager: m, name: name, changed: make(chan struct{}), watches: map[*watcher]struct{}{},
-		media: map[string]string{}, budget: newBudget()}
+		media: map[string]string{}, budget: newBudget(m.config.Host.Planes.RequestsInFlight)}
 }
 
 // dir is the data directory.

@@ -26,29 +26,19 @@ const finalizer = "kube-hyper-mini.io/data"
 
 // Spec is the spec of a ControlPlane. All fields are optional.
 type Spec struct {
-	// Profile is apis.profile of the configuration: generic or kubernetes.
-	Profile string `json:"profile,omitempty" description:"the types that it serves: generic (default), or kubernetes with pods, deployments and all others, as data"`
-	// SleepAfter is how long it runs without requests; empty for the host's planes.sleepAfter.
-	SleepAfter string `json:"sleepAfter,omitempty" description:"how long it runs without requests, as 10s or 1h; the default is planes.sleepAfter of the server"`
-	// Lifetime is how long after its last use the ControlPlane is deleted; empty for never.
-	Lifetime string `json:"lifetime,omitempty" description:"how long after its last use it is deleted, as 10m or 7d; without it, never"`
-	// Quota bounds what it stores.
-	Quota Quota `json:"quota,omitzero" description:"bounds of what it stores"`
-	// From is what a new control plane begins with; empty for nothing.
-	From From `json:"from,omitzero" description:"what a new control plane begins with; it has authorities and keys of its own"`
-	// CRDs are applied before it is ready.
-	CRDs CRDs `json:"crds,omitzero" description:"where the CRDs come from that are applied before it is ready"`
-	// Backup is the schedule of its backups; none without it.
-	Backup Backup `json:"backup,omitzero" description:"its scheduled backups"`
-	// Journal records each change; nil for no journal.
-	Journal *Journal `json:"journal,omitempty" description:"its journal of each change; {} for one with the settings of the server"`
-	// Deletion is Delete or Archive.
-	Deletion string `json:"deletion,omitempty" description:"Delete (default), or Archive, which makes a last backup"`
+	Profile    string   `json:"profile,omitempty" description:"the types that it serves: generic (default), or kubernetes with pods, deployments and all others, as data"`
+	SleepAfter string   `json:"sleepAfter,omitempty" description:"how long it runs without requests, as 10s or 1h; the default is planes.sleepAfter of the server"`
+	Lifetime   string   `json:"lifetime,omitempty" description:"how long after its last use it is deleted, as 10m or 7d; without it, never"`
+	Quota      Quota    `json:"quota,omitzero" description:"bounds of what it stores"`
+	From       From     `json:"from,omitzero" description:"what a new control plane begins with; it has authorities and keys of its own"`
+	CRDs       CRDs     `json:"crds,omitzero" description:"where the CRDs come from that are applied before it is ready"`
+	Backup     Backup   `json:"backup,omitzero" description:"its scheduled backups"`
+	Journal    *Journal `json:"journal,omitempty" description:"its journal of each change; {} for one with the settings of the server"`
+	Deletion   string   `json:"deletion,omitempty" description:"Delete (default), or Archive, which makes a last backup"`
 }
 
 // Quota bounds what a control plane stores. 0 is no bound but that of the host.
 type Quota struct {
-	// Bytes is the largest size of the database, at most that of the host.
 	Bytes string `json:"bytes,omitempty" description:"the largest size of its database, as 200Mi, up to planes.quotaBackend of the server"`
 	// Objects is the number of objects from which on none is made but by its own controllers.
 	Objects int64 `json:"objects,omitempty" description:"the number of stored objects, of which an empty control plane has about 180, from which on new ones are refused"`
@@ -56,12 +46,10 @@ type Quota struct {
 
 // From names the origin of the objects of a new control plane: one of its fields.
 type From struct {
-	ControlPlane string `json:"controlPlane,omitempty" description:"the ControlPlane whose objects are copied"`
-	// Backup is a path below [BackupDir] of the host: a file, or a directory with backups.
-	Backup string `json:"backup,omitempty" description:"a backup below planes.backupDir of the server, or the directory whose newest one is taken, as acme"`
-	// Journal is a path below planes.journal of the host, and At a moment in it.
-	Journal string      `json:"journal,omitempty" description:"the directory of a journal below planes.journal of the server, as in status.journal"`
-	At      metav1.Time `json:"at,omitzero" description:"the moment of the journal; the newest state without it"`
+	ControlPlane string      `json:"controlPlane,omitempty" description:"the ControlPlane whose objects are copied"`
+	Backup       string      `json:"backup,omitempty" description:"a backup below planes.backupDir of the server, or the directory whose newest one is taken, as acme"`
+	Journal      string      `json:"journal,omitempty" description:"the directory of a journal below planes.journal of the server, as in status.journal"`
+	At           metav1.Time `json:"at,omitzero" description:"the moment of the journal; the newest state without it"`
 }
 
 // CRDs says where CRDs come from.
@@ -104,24 +92,15 @@ const (
 // Status is the status of a ControlPlane. It is written when the control plane is made, falls
 // asleep, wakes or fails.
 type Status struct {
-	Phase string `json:"phase,omitempty" description:"Asleep, Awake or Failed"`
-	// URL is the base of its API.
-	URL string `json:"url,omitempty" description:"the base URL of its API"`
-	// Made means that it has a directory with data.
-	Made bool `json:"made,omitempty" description:"it has a directory with data"`
-	// Objects and SizeBytes are the stored objects and the room of the directory when it last
-	// went to sleep.
-	Objects   int64 `json:"objects,omitempty" description:"the number of stored objects when it last went to sleep"`
-	SizeBytes int64 `json:"sizeBytes,omitempty" description:"the room that its directory took when it last went to sleep"`
-	// LastUsed is the time of the last request before the status was written.
-	LastUsed metav1.Time `json:"lastUsed,omitzero" description:"the time of the last request before this status was written"`
-	// Journal is the directory of its journal below planes.journal of the host.
-	Journal string `json:"journal,omitempty" description:"the directory of its journal below planes.journal of the server"`
-	// CRDs is a hash of those that spec.crds has named at the last start.
-	CRDs string `json:"crds,omitempty" description:"a hash of the CRDs that spec.crds has named at the last start"`
-	// Message says why it has failed.
-	Message string `json:"message,omitempty" description:"why it has failed"`
-	// Conditions has Ready: a request is answered, after a start if it sleeps.
+	Phase      string             `json:"phase,omitempty" description:"Asleep, Awake or Failed"`
+	URL        string             `json:"url,omitempty" description:"the base URL of its API"`
+	Made       bool               `json:"made,omitempty" description:"it has a directory with data"`
+	Objects    int64              `json:"objects,omitempty" description:"the number of stored objects when it last went to sleep"`
+	SizeBytes  int64              `json:"sizeBytes,omitempty" description:"the room that its directory took when it last went to sleep"`
+	LastUsed   metav1.Time        `json:"lastUsed,omitzero" description:"the time of the last request before this status was written"`
+	Journal    string             `json:"journal,omitempty" description:"the directory of its journal below planes.journal of the server"`
+	CRDs       string             `json:"crds,omitempty" description:"a hash of the CRDs that spec.crds has named at the last start"`
+	Message    string             `json:"message,omitempty" description:"why it has failed"`
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchMergeKey:"type" description:"Ready: requests are answered, after a start if it sleeps"`
 }
 

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -28,25 +29,6 @@ type Gate interface {
 	// Refusal returns why the store refuses writes at the moment and the remedy;
 	// empty if it accepts them.
 	Refusal() string
-}
-
-// openGate is the gate of an external etcd.
-type openGate struct{}
-
-// BeginWrite implements [Gate].
-func (openGate) BeginWrite(context.Context, int64) (end func(), err error) { return func() {}, nil }
-
-// Defragmenting implements [Gate].
-func (openGate) Defragmenting() bool { return false }
-
-// Refusal implements [Gate].
-func (openGate) Refusal() string { return "" }
-
-func (c *Connection) gate() Gate {
-	if c.Gate == nil {
-		return openGate{}
-	}
-	return c.Gate
 }
 
 // GatedKV returns the KV that the API servers write with: a write blocks while the
@@ -84,7 +66,10 @@ func (l gatedLease) Grant(ctx context.Context, ttl int64) (*clientv3.LeaseGrantR
 }
 
 func (c *Connection) beginWrite(ctx context.Context, bytes int64) (end func(), err error) {
-	end, err = c.gate().BeginWrite(ctx, bytes)
+	if c.Gate == nil {
+		return func() {}, nil
+	}
+	end, err = c.Gate.BeginWrite(ctx, bytes)
 	switch {
 	case err == nil:
 		return end, nil
@@ -106,8 +91,8 @@ func (c *Connection) explain(err error) error {
 	}
 	message := "the database of etcd is full: reads and deletions are served, other writes are refused; delete " +
 		"objects, or raise the quota of etcd"
-	if refusal := c.gate().Refusal(); refusal != "" {
-		message = refusal
+	if c.Gate != nil {
+		message = cmp.Or(c.Gate.Refusal(), message)
 	}
 	return noRoom(message)
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"path"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,7 +16,6 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	apierrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/storage/etcd3"
 	"k8s.io/utils/clock"
 
@@ -139,9 +139,9 @@ func (s *Storage) Health(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
-	gate := s.connection.gate()
-	before := gate.Defragmenting()
-	if err := store.Probe(ctx, s.connection.Client, s.config.Prefix); err != nil && !before && !gate.Defragmenting() {
+	defragmenting := func() bool { return s.connection.Gate != nil && s.connection.Gate.Defragmenting() }
+	before := defragmenting()
+	if err := store.Probe(ctx, s.connection.Client, s.config.Prefix); err != nil && !before && !defragmenting() {
 		return fmt.Errorf("read from etcd: %w", err)
 	}
 	return nil
@@ -179,11 +179,7 @@ func (s *Storage) Status(ctx context.Context) (*clientv3.StatusResponse, error) 
 		return nil, err
 	}
 	if len(status.Errors) > 0 {
-		errs := make([]error, 0, len(status.Errors))
-		for _, text := range status.Errors {
-			errs = append(errs, fmt.Errorf("etcd: %s", text))
-		}
-		return status, apierrors.NewAggregate(errs)
+		return status, fmt.Errorf("etcd: %s", strings.Join(status.Errors, "; "))
 	}
 	return status, nil
 }
@@ -249,11 +245,7 @@ func (s *Storage) Compact(ctx context.Context, revision int64) (current int64, e
 			return 0, fmt.Errorf("compact the history: %w", err)
 		}
 	}
-	response, err := s.connection.Client.Get(ctx, path.Join("/", s.config.Prefix), clientv3.WithCountOnly())
-	if err != nil {
-		return 0, fmt.Errorf("read the revision: %w", err)
-	}
-	return response.Header.Revision, nil
+	return s.population.Revision(ctx)
 }
 
 // prefix returns the key prefix of the resource below the common prefix.

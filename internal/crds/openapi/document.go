@@ -74,14 +74,17 @@ type compressor struct {
 	*gzip.Writer
 }
 
-func newCompressor() (*compressor, error) {
+func newCompressor() *compressor {
 	c := &compressor{}
-	writer, err := gzip.NewWriterLevel(&c.buffer, gzip.BestSpeed)
-	if err != nil {
-		return nil, fmt.Errorf("compress an OpenAPI document: %w", err)
+	c.Writer, _ = gzip.NewWriterLevel(&c.buffer, gzip.BestSpeed) // the level is valid
+	return c
+}
+
+// write adds data to the document. The writer keeps its first error, which bytes returns.
+func (c *compressor) write(data ...[]byte) {
+	for _, d := range data {
+		_, _ = c.Write(d)
 	}
-	c.Writer = writer
-	return c, nil
 }
 
 // bytes ends the document.
@@ -150,23 +153,17 @@ type section struct {
 
 // newJSONEncoder takes the text around the members of the sections. A prefix
 // that does not end with "{" has members already.
-func newJSONEncoder(prefixes []string, suffix string) (*jsonEncoder, error) {
+func newJSONEncoder(prefixes []string, suffix string) *jsonEncoder {
 	e := &jsonEncoder{prefixes: prefixes, suffix: suffix}
 	for _, prefix := range prefixes {
-		c, err := newCompressor()
-		if err != nil {
-			return nil, err
-		}
-		s := &section{compressor: c}
+		s := &section{compressor: newCompressor()}
 		if !strings.HasSuffix(prefix, "{") {
 			s.members = 1
 		}
 		e.sections = append(e.sections, s)
 	}
-	if _, err := io.WriteString(e.sections[0], prefixes[0]); err != nil {
-		return nil, fmt.Errorf("compress an OpenAPI document: %w", err)
-	}
-	return e, nil
+	e.sections[0].write([]byte(prefixes[0]))
+	return e
 }
 
 // add implements [encoder].
@@ -195,11 +192,7 @@ func (e *jsonEncoder) member(s *section, name string, value []byte) error {
 	if s.members++; s.members > 1 {
 		key = append([]byte{','}, key...)
 	}
-	for _, data := range [][]byte{key, {':'}, value} {
-		if _, err := s.Write(data); err != nil {
-			return fmt.Errorf("compress an OpenAPI document: %w", err)
-		}
-	}
+	s.write(key, []byte{':'}, value)
 	return nil
 }
 
@@ -207,16 +200,12 @@ func (e *jsonEncoder) member(s *section, name string, value []byte) error {
 func (e *jsonEncoder) finish() ([]byte, error) {
 	out := e.sections[0]
 	for i, s := range e.sections[1:] {
-		if _, err := io.WriteString(out, e.prefixes[i+1]); err != nil {
-			return nil, fmt.Errorf("compress an OpenAPI document: %w", err)
-		}
+		out.write([]byte(e.prefixes[i+1]))
 		if err := s.copyTo(out); err != nil {
 			return nil, err
 		}
 	}
-	if _, err := io.WriteString(out, e.suffix); err != nil {
-		return nil, fmt.Errorf("compress an OpenAPI document: %w", err)
-	}
+	out.write([]byte(e.suffix))
 	return out.bytes()
 }
 
@@ -228,12 +217,8 @@ type protobufEncoder struct {
 	base []byte
 }
 
-func newProtobufEncoder(base []byte) (*protobufEncoder, error) {
-	out, err := newCompressor()
-	if err != nil {
-		return nil, err
-	}
-	return &protobufEncoder{out: out, base: base}, nil
+func newProtobufEncoder(base []byte) *protobufEncoder {
+	return &protobufEncoder{out: newCompressor(), base: base}
 }
 
 // add implements [encoder].
@@ -244,16 +229,12 @@ func (e *protobufEncoder) add(p *part) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if _, err := e.out.Write(message); err != nil {
-		return fmt.Errorf("compress an OpenAPI document: %w", err)
-	}
+	e.out.write(message)
 	return nil
 }
 
 // finish implements [encoder].
 func (e *protobufEncoder) finish() ([]byte, error) {
-	if _, err := e.out.Write(e.base); err != nil {
-		return nil, fmt.Errorf("compress an OpenAPI document: %w", err)
-	}
+	e.out.write(e.base)
 	return e.out.bytes()
 }

@@ -53,14 +53,14 @@ func v3Part(definition *apiextensionsv1.CustomResourceDefinition, version string
 // newV3Encoder begins a v3 document. In protobuf each part brings the head along.
 func newV3Encoder(e *customresources.Encoding) (encoder, error) {
 	if e.Protobuf {
-		return newProtobufEncoder(nil)
+		return newProtobufEncoder(nil), nil
 	}
 	head, err := json.Marshal(customresources.NewV3Head())
 	if err != nil {
 		return nil, fmt.Errorf("encode the head of an OpenAPI document: %w", err)
 	}
 	paths := strings.TrimSuffix(string(head), "}") + `,"paths":{`
-	return newJSONEncoder([]string{paths, `},"components":{"schemas":{`}, "}}}")
+	return newJSONEncoder([]string{paths, `},"components":{"schemas":{`}, "}}}"), nil
 }
 
 // v2Part builds the v2 document of one version of a definition, without the members that the
@@ -127,12 +127,9 @@ func (h *Handler) buildV2(r *http.Request, known index, e *customresources.Encod
 		if err != nil {
 			return nil, err
 		}
-		out, err = newProtobufEncoder(message)
-		if err != nil {
-			return nil, err
-		}
-	} else if out, err = newJSONEncoder(prefixes, "}}"); err != nil {
-		return nil, err
+		out = newProtobufEncoder(message)
+	} else {
+		out = newJSONEncoder(prefixes, "}}")
 	}
 	return h.build(r.Context(), known.names(), out, func(d *apiextensionsv1.CustomResourceDefinition) ([]*part, error) {
 		var parts []*part
