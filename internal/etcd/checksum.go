@@ -90,19 +90,7 @@ func verifyChecksum(ctx context.Context, dir string) (bool, error) {
 }
 
 // removeChecksum removes the checksum, durably, before the database is changed.
-func removeChecksum(dir string) error {
-	err := os.Remove(checksumFile(dir))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err == nil {
-		err = datadir.SyncDir(dir)
-	}
-	if err != nil {
-		return fmt.Errorf("remove the checksum of the database: %w", err)
-	}
-	return nil
-}
+func removeChecksum(dir string) error { return datadir.RemoveFile(checksumFile(dir)) }
 
 // sum computes the checksum of a database. It reads at most about bound bytes.
 func sum(ctx context.Context, path string, bound int64) (*checksum, error) {
