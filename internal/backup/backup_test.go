@@ -155,8 +155,8 @@ func TestWithoutKeys(t *testing.T) {
 	if want := []string{"pki/ca.crt", "pki/ca.key", "encryption/config.yaml", "config/files/journal.credentialsFile"}; !slices.Equal(m.LeftOut, want) {
 		t.Errorf("it says that %v were left out, want %v", m.LeftOut, want)
 	}
-	if m.Encrypted()["secrets"] != 1 {
-		t.Errorf("it does not say that a secret cannot be read: %v", m.Encrypted())
+	if m.Snapshot.Resources["secrets"].Encrypted != 1 {
+		t.Errorf("it does not say that a secret cannot be read: %v", m.Snapshot.Resources)
 	}
 }
 

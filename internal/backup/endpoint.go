@@ -47,14 +47,6 @@ func NewEndpoint(recipients []string, produce func(Options) Produce, log *slog.L
 	}
 }
 
-// EndpointOff returns the handler for backup.endpoint: off.
-func EndpointOff() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "backups through the API are disabled (backup.endpoint: off): stop the server to save one, or "+
-			"set backup.schedule", http.StatusForbidden)
-	})
-}
-
 // ServeHTTP implements [http.Handler].
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	select {

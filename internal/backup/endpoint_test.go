@@ -18,6 +18,8 @@ import (
 	"filippo.io/age"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 // endpointOf serves backups of the source to the user alice over HTTP/2.
@@ -110,7 +112,7 @@ func TestEndpointRefuses(t *testing.T) {
 		t.Errorf("a failure before the first byte: %d %s", code, body)
 	}
 	off := httptest.NewRecorder()
-	EndpointOff().ServeHTTP(off, httptest.NewRequest(http.MethodPost, "/", nil))
+	(&Maker{config: MakerConfig{Backup: config.Backup{Endpoint: config.Off}}}).Endpoint().ServeHTTP(off, httptest.NewRequest(http.MethodPost, "/", nil))
 	if off.Code != http.StatusForbidden || !strings.Contains(off.Body.String(), "backup.endpoint") {
 		t.Errorf("switched off: %d %s", off.Code, off.Body)
 	}

@@ -316,7 +316,10 @@ func (a *Maker) Account() Account {
 // Endpoint returns the handler that returns backups for POST requests.
 func (a *Maker) Endpoint() http.Handler {
 	if a.config.Backup.Endpoint == config.Off {
-		return EndpointOff()
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "backups through the API are disabled (backup.endpoint: off): stop the server to save one, or "+
+				"set backup.schedule", http.StatusForbidden)
+		})
 	}
 	return NewEndpoint(a.config.Backup.EncryptTo, a.Produce, a.config.Log)
 }

@@ -138,14 +138,3 @@ func (m *Manifest) Objects() (n int) {
 	}
 	return n
 }
-
-// Encrypted returns the number of encrypted objects by resource.
-func (m *Manifest) Encrypted() map[string]int {
-	encrypted := map[string]int{}
-	for resource, count := range m.Snapshot.Resources {
-		if count.Encrypted > 0 {
-			encrypted[resource] = count.Encrypted
-		}
-	}
-	return encrypted
-}

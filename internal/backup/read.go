@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 )
 
 // ReadManifest reads the manifest of a backup without verifying the other files.
@@ -31,7 +30,7 @@ func Read(r io.Reader, visit func(*Manifest, File, io.Reader) error) (*Manifest,
 		if err != nil {
 			return nil, damaged("%s is missing: %w", file.Name, truncated(err))
 		}
-		if header.Name != file.Name || header.Size != file.SizeBytes || header.Typeflag != tar.TypeReg || isSparse(header) {
+		if header.Name != file.Name || header.Size != file.SizeBytes || header.Typeflag != tar.TypeReg {
 			return nil, damaged("it has the file %s of %d bytes, but the manifest has %s of %d bytes", header.Name, header.Size,
 				file.Name, file.SizeBytes)
 		}
@@ -51,17 +50,6 @@ func Read(r io.Reader, visit func(*Manifest, File, io.Reader) error) (*Manifest,
 		return nil, damaged("it has data after its end")
 	}
 	return m, nil
-}
-
-// isSparse reports whether the file is sparse. Such a file may be much larger than the
-// backup.
-func isSparse(header *tar.Header) bool {
-	for record := range header.PAXRecords {
-		if strings.HasPrefix(record, "GNU.sparse.") {
-			return true
-		}
-	}
-	return false
 }
 
 // maxPadding is larger than the padding at the end of a tar stream.

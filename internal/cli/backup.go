@@ -308,8 +308,10 @@ func leftOut(m *backup.Manifest) string {
 	}
 	text := "without keys: a restored server starts only with --new-identity, and existing kubeconfigs and tokens " +
 		"are then invalid"
-	for _, resource := range slices.Sorted(maps.Keys(m.Encrypted())) {
-		text += fmt.Sprintf("; %d %s are encrypted and cannot be read", m.Encrypted()[resource], resource)
+	for _, resource := range slices.Sorted(maps.Keys(m.Snapshot.Resources)) {
+		if n := m.Snapshot.Resources[resource].Encrypted; n > 0 {
+			text += fmt.Sprintf("; %d %s are encrypted and cannot be read", n, resource)
+		}
 	}
 	return fmt.Sprintf("%s. To keep them valid, copy the files that were left out (%s) to the data directory before "+
 		"the start\n", text, strings.Join(directories(m.LeftOut), ", "))

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -112,6 +113,6 @@ func (c *Console) openBrowser(opened chan<- error) (remove func()) {
 		opened <- err
 		return func() {}
 	}
-	go func() { opened <- c.open(file.path) }()
-	return file.remove
+	go func() { opened <- c.open(file) }()
+	return func() { _ = os.Remove(file) } // an earlier call may have
 }

@@ -5,7 +5,8 @@ import (
 	"html/template"
 	"net/http"
 	"os"
-	"path/filepath"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 // enterScriptPath is the script of the page that begins a session.
@@ -38,34 +39,13 @@ var openingPage = template.Must(template.New("open").Parse(`<!doctype html>
 <script>document.forms[0].submit()</script>
 `))
 
-// opening is a file that opens the console in a browser. Only its user can read it.
-type opening struct{ dir, path string }
-
-// newOpening writes the file, in a directory of its own.
-func newOpening(host, token string) (*opening, error) {
-	dir, err := os.MkdirTemp("", "kube-hyper-mini-console-")
+// newOpening writes a file that opens the console in a browser. Only its user can read it.
+func newOpening(host, token string) (path string, err error) {
+	path, err = datadir.WriteTemporary("", "kube-hyper-mini-console-*.html", func(file *os.File) error {
+		return openingPage.Execute(file, struct{ Address, Token string }{"http://" + host + sessionPath, token})
+	})
 	if err != nil {
-		return nil, fmt.Errorf("make a directory for the file that opens the browser: %w", err)
+		return "", fmt.Errorf("write the file that opens the browser: %w", err)
 	}
-	o := &opening{dir: dir, path: filepath.Join(dir, "open.html")}
-	if err := o.write(host, token); err != nil {
-		o.remove()
-		return nil, fmt.Errorf("write the file that opens the browser: %w", err)
-	}
-	return o, nil
+	return path, nil
 }
-
-func (o *opening) write(host, token string) error {
-	file, err := os.OpenFile(o.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	err = openingPage.Execute(file, struct{ Address, Token string }{"http://" + host + sessionPath, token})
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	return err
-}
-
-// remove deletes the file. It can be called again.
-func (o *opening) remove() { _ = os.RemoveAll(o.dir) }

@@ -3,7 +3,6 @@ package datadir
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"time"
 
@@ -37,9 +36,9 @@ func (d *Dir) beginEphemeral() error {
 	if err != nil {
 		return fmt.Errorf("look at the data directory: %w", err)
 	}
-	marked, err := d.isMarkedEphemeral()
+	marked, err := Exists(d.Join(ephemeralMark))
 	if err != nil {
-		return err
+		return notWritable(d.path, err)
 	}
 	used := append(found.backups, found.layout...)
 	if !marked && (len(used) > 1 || len(used) == 1 && used[0] != "lock") {
@@ -56,21 +55,10 @@ func (d *Dir) beginEphemeral() error {
 	return nil
 }
 
-func (d *Dir) isMarkedEphemeral() (bool, error) {
-	_, err := os.Lstat(d.Join(ephemeralMark))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, notWritable(d.path, err)
-	}
-	return true, nil
-}
-
 // refuseEphemeral returns an error if the next server with --ephemeral would remove the
 // data.
 func (d *Dir) refuseEphemeral() error {
-	marked, err := d.isMarkedEphemeral()
+	marked, err := Exists(d.Join(ephemeralMark))
 	if marked {
 		err = fmt.Errorf("the data directory %s was left by a server with --ephemeral that was killed: remove it "+
 			"(kube-hyper-mini reset), start with --ephemeral again, or choose another directory with "+

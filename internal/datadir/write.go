@@ -140,6 +140,29 @@ func RenameNew(from, to string) error {
 	return SyncDir(filepath.Dir(to))
 }
 
+// RemoveFile removes the file, which need not exist, durably.
+func RemoveFile(path string) error {
+	if err := os.Remove(path); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return fmt.Errorf("remove %s: %w", path, err)
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// Exists reports whether there is a file or a directory at the path.
+func Exists(path string) (bool, error) {
+	_, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for %s: %w", path, err)
+	}
+	return true, nil
+}
+
 // Sync makes the content of a file durable, unless DisableSync was called for its directory.
 func Sync(file *os.File) error {
 	if !isSynced(file.Name()) {

@@ -21,27 +21,22 @@ const expiryWarning = 30 * 24 * time.Hour
 var rotateKinds = map[string]string{pki.ServerCA: "server", pki.ClientCA: "client", pki.FrontProxyCA: "front-proxy"}
 
 // certificates checks the certificates and keys of the data directory.
-func (d *directory) certificates() {
+func (d *directory) certificates(add func(Finding)) error {
 	list, err := d.config.Certificates()
 	if err != nil {
-		d.check("certificates", func(add func(Finding)) error {
-			add(Finding{Severity: Failure, Object: filepath.Join(d.config.DataDir, "pki"), Problem: err.Error(),
-				Remedy: "take the file from a backup (" + program + " backup inspect FILE lists what it has), or " +
-					"restore one: " + program + " backup restore FILE"})
-			return nil
-		})
-		return
-	}
-	d.check("certificates", func(add func(Finding)) error {
-		d.missing(add, list)
-		for _, entry := range list {
-			d.expiry(add, entry)
-		}
-		if d.config.Serving.CertFile != "" {
-			d.servingPair(add)
-		}
+		add(Finding{Severity: Failure, Object: filepath.Join(d.config.DataDir, "pki"), Problem: err.Error(),
+			Remedy: "take the file from a backup (" + program + " backup inspect FILE lists what it has), or " +
+				"restore one: " + program + " backup restore FILE"})
 		return nil
-	})
+	}
+	d.missing(add, list)
+	for _, entry := range list {
+		d.expiry(add, entry)
+	}
+	if d.config.Serving.CertFile != "" {
+		d.servingPair(add)
+	}
+	return nil
 }
 
 func (d *directory) certificate(name string) string {
@@ -74,8 +69,7 @@ func (d *directory) missing(add func(Finding), list []pki.Entry) {
 }
 
 // life reports whether a certificate has expired, soon will or is not valid yet.
-func (d *directory) life(from, until time.Time) (severity Severity, problem string) {
-	now := d.now()
+func life(now, from, until time.Time) (severity Severity, problem string) {
 	switch {
 	case now.Before(from):
 		return Failure, fmt.Sprintf("it is not valid before %s, and the clock says %s",
@@ -90,7 +84,7 @@ func (d *directory) life(from, until time.Time) (severity Severity, problem stri
 
 // expiry reports a certificate that has expired or soon will.
 func (d *directory) expiry(add func(Finding), entry pki.Entry) {
-	severity, problem := d.life(entry.From, entry.Until)
+	severity, problem := life(d.now(), entry.From, entry.Until)
 	replaced := entry.State == pki.Revoked || !entry.TrustedUntil.IsZero() || entry.TrustedOnly // or being replaced
 	if entry.Until.IsZero() || severity == "" || replaced {
 		return
@@ -132,7 +126,7 @@ func (d *directory) servingPair(add func(Finding)) {
 	}
 	if err != nil {
 		f.Problem = err.Error()
-	} else if f.Severity, f.Problem = d.life(leaf.NotBefore, leaf.NotAfter); f.Severity == "" {
+	} else if f.Severity, f.Problem = life(d.now(), leaf.NotBefore, leaf.NotAfter); f.Severity == "" {
 		return
 	}
 	add(f)

@@ -66,7 +66,7 @@ func (d *directory) examine(ctx context.Context) error {
 	d.check("access", func(add func(Finding)) error { return d.access(add, datadir.CheckAccess(d.config.DataDir)) })
 	d.check("modes", d.modes)
 	d.check("release", d.release)
-	d.certificates()
+	d.check("certificates", d.certificates)
 	d.check("disk", d.disk)
 	if !d.config.ExternalEtcd {
 		d.database(ctx)

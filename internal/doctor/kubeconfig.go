@@ -11,39 +11,23 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// credentials checks a kubeconfig.
-type credentials struct {
-	path   string
-	config *api.Config
-	remedy string
-}
-
-func (k *credentials) check(add func(Finding)) {
-	for _, name := range slices.Sorted(maps.Keys(k.config.AuthInfos)) {
-		if problem := k.user(k.config.AuthInfos[name]); problem != "" {
-			add(Finding{Severity: Failure, Object: k.path,
-				Problem: fmt.Sprintf("the credentials of user %q: %s", name, problem), Remedy: k.remedy})
+// credentials reports certificates of a kubeconfig that are not accepted.
+func credentials(add func(Finding), path string, config *api.Config, remedy string) {
+	for _, name := range slices.Sorted(maps.Keys(config.AuthInfos)) {
+		info := config.AuthInfos[name]
+		data, severity, problem := info.ClientCertificateData, Failure, ""
+		if len(data) == 0 && info.ClientCertificate != "" {
+			var err error
+			if data, err = os.ReadFile(info.ClientCertificate); err != nil {
+				problem = err.Error()
+			}
+		}
+		if list, err := cert.ParseCertsPEM(data); err == nil { // otherwise there are none
+			severity, problem = life(time.Now(), list[0].NotBefore, list[0].NotAfter)
+		}
+		if severity == Failure && problem != "" { // certificates of users may be short-lived
+			add(Finding{Severity: Failure, Object: path, Problem: fmt.Sprintf("the certificate of user %q: %s", name, problem),
+				Remedy: remedy})
 		}
 	}
-}
-
-// user returns why the credentials are not accepted, or "".
-func (k *credentials) user(info *api.AuthInfo) string {
-	data := info.ClientCertificateData
-	if len(data) == 0 && info.ClientCertificate != "" {
-		var err error
-		if data, err = os.ReadFile(info.ClientCertificate); err != nil {
-			return err.Error()
-		}
-	}
-	if list, err := cert.ParseCertsPEM(data); err == nil { // otherwise there are none
-		crt := list[0]
-		switch {
-		case time.Now().After(crt.NotAfter):
-			return "the certificate expired at " + crt.NotAfter.Local().Format(time.DateTime)
-		case time.Now().Before(crt.NotBefore):
-			return "the certificate is not valid before " + crt.NotBefore.Local().Format(time.DateTime)
-		}
-	}
-	return ""
 }

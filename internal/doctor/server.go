@@ -193,9 +193,8 @@ func Kubeconfig(report *Report, path string, data []byte) (usable bool) {
 				"users may use its credentials", info.Mode().Perm()),
 				Remedy: "restrict the mode", Commands: []string{"chmod 0600 " + logging.ShellWord(path)}})
 		}
-		k := credentials{path: path, config: cfg, remedy: "have an administrator make new ones: " + program +
-			" kubeconfig create USER --force -o " + logging.ShellWord(path)}
-		k.check(add)
+		credentials(add, path, cfg, "have an administrator make new ones: "+program+
+			" kubeconfig create USER --force -o "+logging.ShellWord(path))
 		return nil
 	})
 	report.sort()

@@ -189,9 +189,5 @@ func (a *APIServer) placeSigningKey() error {
 	if err != nil {
 		return err
 	}
-	pki := filepath.Join(a.config.DataDir, "pki")
-	if err := os.MkdirAll(pki, 0o700); err != nil {
-		return err
-	}
-	return datadir.WriteFile(filepath.Join(pki, "service-account.key"), key, 0o600)
+	return datadir.WriteFile(filepath.Join(a.config.DataDir, "pki", "service-account.key"), key, 0o600)
 }

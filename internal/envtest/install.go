@@ -1,16 +1,18 @@
 package envtest
 
 import (
+	"context"
 	"debug/buildinfo"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 // Names of the programs.
@@ -102,31 +104,17 @@ func same(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(first, second)
 }
 
-// replace removes the file if there is one, and places source there.
+// replace removes the file if there is one, and links it to source, or copies source.
 func replace(source, file string) error {
 	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	return place(source, file)
-}
-
-// place links the file to source, or copies it.
-func place(source, file string) error {
-	if err := os.Link(source, file); err == nil {
+	if os.Link(source, file) == nil {
 		return nil // else it is on another file system, or another user's
 	}
-	from, err := os.Open(source)
+	_, err := datadir.CopyFile(context.Background(), source, file, 0o755)
 	if err != nil {
-		return err
+		_ = os.Remove(file) // a part, or nothing
 	}
-	defer func() { _ = from.Close() }() // it was only read
-	to, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(to, from)
-	if err = errors.Join(err, to.Close()); err != nil {
-		return errors.Join(err, os.Remove(file))
-	}
-	return nil
+	return err
 }

@@ -68,7 +68,9 @@ func (o *Owner) Run(ctx context.Context, serve func(context.Context) error) (err
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		o.await(ctx)
+		_ = wait.PollUntilContextCancel(ctx, parentPoll, true, func(context.Context) (bool, error) {
+			return o.ended(), nil
+		}) // the error is that ctx has ended
 		stop()
 	}()
 	err = serve(ctx)
@@ -78,13 +80,6 @@ func (o *Owner) Run(ctx context.Context, serve func(context.Context) error) (err
 		err = errors.Join(err, o.remove())
 	}
 	return err
-}
-
-// await returns when the owner, or ctx, has ended.
-func (o *Owner) await(ctx context.Context) {
-	_ = wait.PollUntilContextCancel(ctx, parentPoll, true, func(context.Context) (bool, error) {
-		return o.ended(), nil
-	}) // the error is that ctx has ended
 }
 
 // remove removes the directory when no server uses it.

@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -55,27 +54,16 @@ func WriteChecksum(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("write the checksum of the database: %w", err)
 	}
-	data, err := json.Marshal(current)
-	if err != nil {
-		return fmt.Errorf("write the checksum of the database: %w", err)
-	}
-	return datadir.WriteFile(checksumFile(dir), append(data, '\n'), 0o600)
+	return datadir.WriteJSON(checksumFile(dir), current)
 }
 
 // verifyChecksum reports whether there is a checksum. It returns an error if the
 // checksum does not match the database.
 func verifyChecksum(ctx context.Context, dir string) (bool, error) {
 	file := checksumFile(dir)
-	data, err := os.ReadFile(file)
-	if errors.Is(err, os.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
 	written := &checksum{}
-	if err := json.Unmarshal(data, written); err != nil {
-		return false, fmt.Errorf("its checksum file %s is invalid (%w)", file, err)
+	if found, err := datadir.ReadJSON(file, written); err != nil || !found {
+		return false, err
 	}
 	current, err := sum(ctx, DatabaseFile(dir), maxChecked)
 	if err != nil {
@@ -90,19 +78,7 @@ func verifyChecksum(ctx context.Context, dir string) (bool, error) {
 }
 
 // removeChecksum removes the checksum, durably, before the database is changed.
-func removeChecksum(dir string) error {
-	err := os.Remove(checksumFile(dir))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err == nil {
-		err = datadir.SyncDir(dir)
-	}
-	if err != nil {
-		return fmt.Errorf("remove the checksum of the database: %w", err)
-	}
-	return nil
-}
+func removeChecksum(dir string) error { return datadir.RemoveFile(checksumFile(dir)) }
 
 // sum computes the checksum of a database. It reads at most about bound bytes.
 func sum(ctx context.Context, path string, bound int64) (*checksum, error) {

@@ -11,22 +11,14 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
-// Releases reads and writes the key in an external etcd that has the newest release
-// which has written to it, as version.json has for a data directory.
-type Releases struct {
-	client clientv3.KV
-	key    string
-}
+// releaseKey is the key in an external etcd that has the newest release which has written to
+// the objects below prefix, as version.json has for a data directory.
+func releaseKey(prefix string) string { return path.Join("/kube-hyper-mini/release", prefix) }
 
-// NewReleases returns the Releases of the objects below prefix.
-func NewReleases(client clientv3.KV, prefix string) *Releases {
-	return &Releases{client: client, key: path.Join("/kube-hyper-mini/release", prefix)}
-}
-
-// Check returns an error if a newer release has written the objects, or if the upgrade
-// to this release skips a minor version.
-func (r *Releases) Check(ctx context.Context, current datadir.Stamp) error {
-	found, _, err := r.read(ctx)
+// CheckRelease returns an error if a newer release has written the objects below prefix in an
+// external etcd, or if the upgrade to this release skips a minor version.
+func CheckRelease(ctx context.Context, client clientv3.KV, prefix string, current datadir.Stamp) error {
+	found, _, err := readRelease(ctx, client, releaseKey(prefix))
 	if err != nil || found == nil {
 		return err
 	}
@@ -40,25 +32,26 @@ func (r *Releases) Check(ctx context.Context, current datadir.Stamp) error {
 	return nil
 }
 
-// Record writes this release to the key, unless the key has a newer one. It uses a
+// RecordRelease records this release for [CheckRelease], unless a newer one is. It uses a
 // transaction of the form that kube-apiserver uses: kine supports no others.
-func (r *Releases) Record(ctx context.Context, current datadir.Stamp) error {
+func RecordRelease(ctx context.Context, client clientv3.KV, prefix string, current datadir.Stamp) error {
+	key := releaseKey(prefix)
 	data, err := json.Marshal(current)
 	if err != nil {
 		return fmt.Errorf("render the release: %w", err)
 	}
 	for {
-		found, revision, err := r.read(ctx)
+		found, revision, err := readRelease(ctx, client, key)
 		if err != nil {
 			return err
 		}
 		if found != nil && (*found == current || found.NewerThan(current)) {
 			return nil
 		}
-		answer, err := r.client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(r.key), "=", revision)).
-			Then(clientv3.OpPut(r.key, string(data))).Else(clientv3.OpGet(r.key)).Commit()
+		answer, err := client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", revision)).
+			Then(clientv3.OpPut(key, string(data))).Else(clientv3.OpGet(key)).Commit()
 		if err != nil {
-			return fmt.Errorf("record the release in etcd (%s): %w", r.key, err)
+			return fmt.Errorf("record the release in etcd (%s): %w", key, err)
 		}
 		if answer.Succeeded {
 			return nil
@@ -66,11 +59,11 @@ func (r *Releases) Record(ctx context.Context, current datadir.Stamp) error {
 	}
 }
 
-// read returns nil and 0 if no release has been recorded.
-func (r *Releases) read(ctx context.Context) (*datadir.Stamp, int64, error) {
-	answer, err := r.client.Get(ctx, r.key)
+// readRelease returns nil and 0 if no release has been recorded.
+func readRelease(ctx context.Context, client clientv3.KV, key string) (*datadir.Stamp, int64, error) {
+	answer, err := client.Get(ctx, key)
 	if err != nil {
-		return nil, 0, fmt.Errorf("read the release that has written to etcd (%s): %w", r.key, err)
+		return nil, 0, fmt.Errorf("read the release that has written to etcd (%s): %w", key, err)
 	}
 	if len(answer.Kvs) == 0 {
 		return nil, 0, nil
@@ -78,7 +71,7 @@ func (r *Releases) read(ctx context.Context) (*datadir.Stamp, int64, error) {
 	stamp := &datadir.Stamp{}
 	if err := json.Unmarshal(answer.Kvs[0].Value, stamp); err != nil || stamp.Format < 1 {
 		return nil, 0, fmt.Errorf("the key %s in etcd has no release (%q): delete the key if no newer release uses "+
-			"this etcd", r.key, answer.Kvs[0].Value)
+			"this etcd", key, answer.Kvs[0].Value)
 	}
 	return stamp, answer.Kvs[0].ModRevision, nil
 }

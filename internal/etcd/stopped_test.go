@@ -107,17 +107,19 @@ func TestReleases(t *testing.T) {
 	patch := datadir.Stamp{Format: 1, Version: "v2", Kubernetes: "v1.36.3", Etcd: "3.6.16"}
 	next := datadir.Stamp{Format: 1, Version: "v3", Kubernetes: "v1.37.0", Etcd: "3.6.16"}
 	far := datadir.Stamp{Format: 1, Version: "v4", Kubernetes: "v1.39.0", Etcd: "3.6.16"}
-	releases := NewReleases(member.Client(), "/registry")
+	check := func(prefix string, release datadir.Stamp) error {
+		return CheckRelease(t.Context(), member.Client(), prefix, release)
+	}
 	for i, step := range []struct {
 		release datadir.Stamp
 		allowed bool
 	}{{old, true}, {patch, true}, {old, true}, {next, true}, {patch, false}, {far, false}, {next, true}} {
-		err := releases.Check(t.Context(), step.release)
+		err := check("/registry", step.release)
 		if (err == nil) != step.allowed {
 			t.Errorf("step %d, %s: %v", i, step.release.Version, err)
 		}
 		if err == nil {
-			err = releases.Record(t.Context(), step.release)
+			err = RecordRelease(t.Context(), member.Client(), "/registry", step.release)
 		} else {
 			err = nil
 		}
@@ -125,13 +127,13 @@ func TestReleases(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := NewReleases(member.Client(), "/another").Check(t.Context(), old); err != nil {
+	if err := check("/another", old); err != nil {
 		t.Errorf("under another prefix: %v", err)
 	}
 	if _, err := member.Client().Put(t.Context(), "/kube-hyper-mini/release/registry", "garbage"); err != nil {
 		t.Fatal(err)
 	}
-	if err := releases.Check(t.Context(), next); err == nil {
+	if err := check("/registry", next); err == nil {
 		t.Error("garbage is a release")
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"path"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -33,16 +33,16 @@ type Member struct {
 	prefix string // of the keys of all members
 	log    *slog.Logger
 
-	revision int64 // of the key; for the goroutine of Run
-
-	mu  sync.Mutex
-	key string
+	key      atomic.Pointer[string] // "" at first
+	revision int64                  // of the key; for the goroutine of Run
 }
 
 // New returns this server as a member of those on the etcd of client with the objects below
 // prefix. Run registers it.
 func New(client *clientv3.Client, prefix string, log *slog.Logger) *Member {
-	return &Member{client: kubernetesClient(client), prefix: path.Join("/kube-hyper-mini/servers", prefix) + "/", log: log}
+	m := &Member{client: kubernetesClient(client), prefix: path.Join("/kube-hyper-mini/servers", prefix) + "/", log: log}
+	m.key.Store(new(string))
+	return m
 }
 
 // Run is that of a [lifecycle.Part]. It registers this server, which is ready then and may
@@ -80,30 +80,18 @@ func kubernetesClient(client *clientv3.Client) *kubernetes.Client {
 // linearizable read: a server that registers later reads a state of etcd that is not
 // older.
 func (m *Member) Alone(ctx context.Context) (bool, error) {
-	before := m.ownKey()
+	before := *m.key.Load()
 	list, err := m.client.Kubernetes.List(ctx, m.prefix, kubernetes.ListOptions{})
 	if err != nil {
 		return false, fmt.Errorf("count the servers in etcd: %w", err)
 	}
-	after := m.ownKey() // a renewal may have replaced it
+	after := *m.key.Load() // a renewal may have replaced it
 	for _, kv := range list.Kvs {
 		if key := string(kv.Key); key != before && key != after && !nested(key, m.prefix) {
 			return false, nil
 		}
 	}
 	return true, nil
-}
-
-func (m *Member) ownKey() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.key
-}
-
-func (m *Member) setKey(key string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.key = key
 }
 
 // nested reports whether a key is of a longer prefix of objects, as those of /a/b are below
@@ -116,9 +104,9 @@ func nested(key, prefix string) bool {
 func (m *Member) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
-	if _, err := m.client.Kubernetes.OptimisticDelete(ctx, m.key, m.revision,
+	if _, err := m.client.Kubernetes.OptimisticDelete(ctx, *m.key.Load(), m.revision,
 		kubernetes.DeleteOptions{GetOnFailure: true}); err != nil {
-		m.log.Debug("the key of this server was not removed from etcd and will expire", "key", m.key, "error", err)
+		m.log.Debug("the key of this server was not removed from etcd and will expire", "key", *m.key.Load(), "error", err)
 	}
 }
 
@@ -140,12 +128,13 @@ func (m *Member) renew(ctx context.Context) error {
 	if !written {
 		// The key is new, has expired, or was written by an attempt whose response was
 		// lost. Another name is new in any case.
-		m.setKey(m.prefix + uuid.NewString())
+		key := m.prefix + uuid.NewString()
+		m.key.Store(&key)
 		m.revision = 0
 		written, err = m.put(ctx, lease.ID, kubernetes.PutOptions{})
 	}
 	if err == nil && !written {
-		err = fmt.Errorf("put %s: it exists", m.key)
+		err = fmt.Errorf("put %s: it exists", *m.key.Load())
 	}
 	return err
 }
@@ -154,9 +143,9 @@ func (m *Member) renew(ctx context.Context) error {
 // kube-apiserver's for creations and updates: kine supports no others.
 func (m *Member) put(ctx context.Context, lease clientv3.LeaseID, options kubernetes.PutOptions) (bool, error) {
 	options.LeaseID = lease
-	put, err := m.client.Kubernetes.OptimisticPut(ctx, m.key, []byte("running"), m.revision, options)
+	put, err := m.client.Kubernetes.OptimisticPut(ctx, *m.key.Load(), []byte("running"), m.revision, options)
 	if err != nil {
-		return false, fmt.Errorf("put %s: %w", m.key, err)
+		return false, fmt.Errorf("put %s: %w", *m.key.Load(), err)
 	}
 	if put.Succeeded {
 		m.revision = put.Revision

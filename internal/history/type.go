@@ -55,13 +55,7 @@ func mappingFor(mapper meta.RESTMapper, name string) (*meta.RESTMapping, error) 
 	if err == nil {
 		return mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	}
-	versionedKind, kind := schema.ParseKindArg(name)
-	if versionedKind != nil {
-		if mapping, err := mapper.RESTMapping(versionedKind.GroupKind(), versionedKind.Version); err == nil {
-			return mapping, nil
-		}
-	}
-	mapping, kindErr := mapper.RESTMapping(kind)
+	mapping, kindErr := mapper.RESTMapping(schema.ParseGroupKind(name))
 	if kindErr != nil && !meta.IsNoMatchError(err) {
 		return nil, err
 	}

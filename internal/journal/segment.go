@@ -116,9 +116,6 @@ func (b *builder) write(entry []byte) error {
 	return err
 }
 
-// maxReused is the size above which a buffer is not kept.
-const maxReused = 1 << 20
-
 // finish returns the segment, encrypted, and begins a new one.
 func (b *builder) finish(encryption backup.Encryption) (*Header, []byte, error) {
 	if err := b.encoder.Close(); err != nil {
@@ -146,12 +143,6 @@ func (b *builder) finish(encryption backup.Encryption) (*Header, []byte, error) 
 	}
 	sum := sha256.Sum256(out.Bytes())
 	out.Write(sum[:])
-	if b.compressed.Cap() > maxReused {
-		b.compressed = bytes.Buffer{}
-	}
-	if cap(b.entry) > maxReused {
-		b.entry, b.changes, b.record = nil, nil, nil
-	}
 	b.reset()
 	return &header, out.Bytes(), nil
 }

@@ -136,13 +136,13 @@ func TestWriteInCluster(t *testing.T) {
 		if err := WriteInCluster(dir, Endpoint{Server: server, CA: []byte("ca")}, "team", &Credentials{Token: "t0ken"}); err != nil {
 			t.Fatal(err)
 		}
-		for name, content := range map[string]string{EnvFile: want, TokenFile: "t0ken", CAFile: "ca", NamespaceFile: "team"} {
+		for name, content := range map[string]string{"env": want, "token": "t0ken", "ca.crt": "ca", "namespace": "team"} {
 			if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != content {
 				t.Errorf("%s: file %s has %q (%v), want %q", server, name, got, err, content)
 			}
 		}
 	}
-	if info, err := os.Stat(filepath.Join(dir, TokenFile)); err != nil || !datadir.HasMode(info, 0o600) {
+	if info, err := os.Stat(filepath.Join(dir, "token")); err != nil || !datadir.HasMode(info, 0o600) {
 		t.Errorf("the token's file: %v %v", info.Mode(), err)
 	}
 	for _, server := range []string{"", "mini:6443", "http://mini:6443", "https://", "https://mini/path", "https://mini:port"} {

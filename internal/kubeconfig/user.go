@@ -28,22 +28,14 @@ func RenderUser(endpoint Endpoint, user, namespace string, credentials *Credenti
 			Token: credentials.Token}, user+"@"+Name, namespace)
 }
 
-// Names of the files that WriteInCluster writes. The first three are what
-// client-go's rest.InClusterConfig and its like read.
-const (
-	TokenFile     = "token"
-	CAFile        = "ca.crt"
-	NamespaceFile = "namespace"
-	EnvFile       = "env"
-)
-
-// InClusterMount is the directory in which programs read the first three files. No
-// variable changes it: bind-mount or link the directory there.
+// InClusterMount is the directory in which client-go's rest.InClusterConfig and its like read
+// the files of WriteInCluster, except env. No variable changes it: bind-mount or link the
+// directory there.
 const InClusterMount = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // WriteInCluster writes the files of an in-cluster configuration: token, CA and
-// namespace, and the variables KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT in a
-// file for a shell or a systemd EnvironmentFile. It replaces each file atomically, the
+// namespace, and the variables KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT in
+// env, for a shell or a systemd EnvironmentFile. It replaces each file atomically, the
 // token last, which only its owner reads; the directory, if it is made, is the owner's only.
 // Programs read the token again once a minute, so another call renews it.
 func WriteInCluster(dir string, endpoint Endpoint, namespace string, credentials *Credentials) error {
@@ -57,10 +49,10 @@ func WriteInCluster(dir string, endpoint Endpoint, namespace string, credentials
 		name, content string
 		mode          os.FileMode
 	}{
-		{CAFile, string(endpoint.CA), 0o644},
-		{NamespaceFile, namespace, 0o644},
-		{EnvFile, env, 0o644},
-		{TokenFile, credentials.Token, 0o600},
+		{"ca.crt", string(endpoint.CA), 0o644},
+		{"namespace", namespace, 0o644},
+		{"env", env, 0o644},
+		{"token", credentials.Token, 0o600},
 	} {
 		if err := datadir.WriteFile(filepath.Join(dir, file.name), []byte(file.content), file.mode); err != nil {
 			return err

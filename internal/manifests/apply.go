@@ -195,16 +195,12 @@ func (a *Applier) resource(mapping *meta.RESTMapping, namespace string) dynamic.
 // mapping returns the mapping of a kind. For an unknown kind it resets the cached
 // discovery and tries again: the CRD may be new.
 func (a *Applier) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
-	var versions []string
-	if gvk.Version != "" {
-		versions = []string{gvk.Version}
-	}
-	mapping, err := a.mapper.RESTMapping(gvk.GroupKind(), versions...)
-	if isNoMatch(err) {
+	mapping, err := a.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
 		a.mapper.Reset()
-		mapping, err = a.mapper.RESTMapping(gvk.GroupKind(), versions...)
+		mapping, err = a.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	}
-	if isNoMatch(err) {
+	if meta.IsNoMatchError(err) {
 		return nil, notServed(gvk, err)
 	}
 	return mapping, err
@@ -221,11 +217,6 @@ func notServed(gvk schema.GroupVersionKind, err error) error {
 		remedy = "its CRD is missing, or it needs apis.profile: kubernetes"
 	}
 	return fmt.Errorf("the server does not serve the kind %s of %s: %s (%w)", gvk.Kind, gvk.GroupVersion(), remedy, err)
-}
-
-func isNoMatch(err error) bool {
-	var noKind *meta.NoKindMatchError
-	return errors.As(err, &noKind) || meta.IsNoMatchError(err)
 }
 
 // awaitCRDs waits until each CRD is served.

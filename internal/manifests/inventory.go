@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -98,7 +99,7 @@ func (a *Applier) prune(ctx context.Context, inventory, current []reference) err
 
 func (a *Applier) pruneOne(ctx context.Context, ref reference) error {
 	mapping, err := a.mapping(schema.GroupVersionKind{Group: ref.Group, Kind: ref.Kind})
-	if isNoMatch(err) {
+	if meta.IsNoMatchError(err) {
 		return nil // deleted with its CRD
 	}
 	if err != nil {

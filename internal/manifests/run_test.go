@@ -88,7 +88,7 @@ func TestKindsThatAreNotServed(t *testing.T) {
 	for group, want := range map[string]string{"": "apis.profile: kubernetes", "apps": "apis.profile: kubernetes", "networking.k8s.io": "its CRD is missing, or it needs apis.profile: kubernetes", "example.org": "its CRD is missing, or has other versions"} {
 		gvk := schema.GroupVersionKind{Group: group, Version: "v1", Kind: "Thing"}
 		cause := &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{"v1"}}
-		if err := notServed(gvk, cause); !strings.Contains(err.Error(), want) || !isNoMatch(err) {
+		if err := notServed(gvk, cause); !strings.Contains(err.Error(), want) || !meta.IsNoMatchError(err) {
 			t.Errorf("group %q: %v, want %q", group, err, want)
 		}
 	}

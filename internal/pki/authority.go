@@ -195,7 +195,7 @@ func (s *Store) writeSigningPair(ca *authority) error {
 	}
 	path := s.SigningPair(ca.name)
 	if ca.cert == nil {
-		return removeFile(path)
+		return datadir.RemoveFile(path)
 	}
 	der, err := x509.MarshalPKCS8PrivateKey(ca.key)
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 // TestUsedDirectoryWithoutIdentity is not given another one.
@@ -55,7 +57,7 @@ func TestCrashDuringTheCreationOfAnAuthority(t *testing.T) {
 			if err := accepted(t, s, bundle(t, s, ClientCA), s.Cert(Admin), x509.ExtKeyUsageClientAuth); err != nil {
 				t.Error(err)
 			}
-			if found, err := exists(s.nextKey(ClientCA)); found || err != nil {
+			if found, err := datadir.Exists(s.nextKey(ClientCA)); found || err != nil {
 				t.Errorf("a key is left: %v", err)
 			}
 		})
@@ -126,7 +128,7 @@ func TestSeveralAuthoritiesAreTrusted(t *testing.T) {
 	if changes, err := s.Ensure(); err != nil || len(changes) > 0 {
 		t.Errorf("without the key it made %v, %v", changes, err)
 	}
-	if found, err := exists(s.SigningPair(ClientCA)); err != nil || found {
+	if found, err := datadir.Exists(s.SigningPair(ClientCA)); err != nil || found {
 		t.Errorf("the key was removed, and the signer still has it: %t, %v", found, err)
 	}
 }

@@ -149,7 +149,7 @@ func publicKey(block *pem.Block) crypto.PublicKey {
 // writePublicKeys writes the keys to the file; without keys it removes the file.
 func writePublicKeys(path string, keys []crypto.PublicKey) error {
 	if len(keys) == 0 {
-		return removeFile(path)
+		return datadir.RemoveFile(path)
 	}
 	var data []byte
 	for _, key := range keys {
@@ -160,28 +160,6 @@ func writePublicKeys(path string, keys []crypto.PublicKey) error {
 		data = append(data, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})...)
 	}
 	return datadir.WriteFile(path, data, 0o600)
-}
-
-// removeFile removes a file, which need not exist, durably.
-func removeFile(path string) error {
-	if err := os.Remove(path); err != nil {
-		if errors.Is(err, os.ErrNotExist) {
-			return nil
-		}
-		return fmt.Errorf("remove %s: %w", path, err)
-	}
-	return datadir.SyncDir(filepath.Dir(path))
-}
-
-func exists(path string) (bool, error) {
-	_, err := os.Stat(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("look for %s: %w", path, err)
-	}
-	return true, nil
 }
 
 // fingerprint is the SHA-256 of a public key in hex: of its DER form, as in

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 // The names of the files, without .crt and .key.
@@ -214,7 +216,7 @@ func (s *Store) CheckPresence() error {
 func (s *Store) checkPresence() error {
 	var missing []string
 	look := func(path string) error {
-		found, err := exists(path)
+		found, err := datadir.Exists(path)
 		if err == nil && !found {
 			missing = append(missing, path)
 		}
@@ -222,7 +224,7 @@ func (s *Store) checkPresence() error {
 	}
 	for _, a := range s.authorities {
 		if a.name == EtcdCA {
-			if used, err := exists(s.Cert(EtcdServer)); err != nil {
+			if used, err := datadir.Exists(s.Cert(EtcdServer)); err != nil {
 				return err
 			} else if !used {
 				continue

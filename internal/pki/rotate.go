@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 // kinds are the names in commands of the authorities and keys that can be rotated, by
@@ -74,7 +76,7 @@ func (s *Store) ensureOrUndo(name string) ([]Change, error) {
 	switch r := j.Rotations[name]; r.Phase {
 	case preparing:
 		delete(j.Rotations, name)
-		undoErr = errors.Join(s.writeJournal(j), removeFile(s.nextKey(name)), removeFile(s.cross(name)))
+		undoErr = errors.Join(s.writeJournal(j), datadir.RemoveFile(s.nextKey(name)), datadir.RemoveFile(s.cross(name)))
 	case switching:
 		r.Phase = prepared
 		undoErr = s.writeJournal(j)
@@ -303,7 +305,7 @@ func (s *Store) distrustAuthority(name, old string) error {
 	if err != nil {
 		return err
 	}
-	if err := removeFile(s.cross(name)); err != nil {
+	if err := datadir.RemoveFile(s.cross(name)); err != nil {
 		return err
 	}
 	kept := slices.DeleteFunc(trusted, func(crt *x509.Certificate) bool { return hasFingerprint(crt.PublicKey, old) })

@@ -40,7 +40,7 @@ func (s *Store) tokenKeys() (TokenKeys, error) {
 	}
 	keys := TokenKeys{Signer: signer, Verify: []crypto.PublicKey{signer.Public()}}
 	files := []string{s.Key(ServiceAccount)} // it may hold further keys, as upstream's does
-	if found, err := exists(s.verifyKeys()); err != nil {
+	if found, err := datadir.Exists(s.verifyKeys()); err != nil {
 		return TokenKeys{}, err
 	} else if found {
 		files = append(files, s.verifyKeys())
@@ -66,7 +66,7 @@ func addPublicKey(list []crypto.PublicKey, key crypto.PublicKey) []crypto.Public
 
 // ensureTokenKey checks the keys. If there is none and create is set, it makes one.
 func (s *Store) ensureTokenKey(create bool) error {
-	found, err := exists(s.Key(ServiceAccount))
+	found, err := datadir.Exists(s.Key(ServiceAccount))
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (s *Store) distrustTokenKey(old string) error {
 
 // useNextKey puts the key of a rotation into place.
 func (s *Store) useNextKey(name string) error {
-	found, err := exists(s.nextKey(name))
+	found, err := datadir.Exists(s.nextKey(name))
 	if err != nil || !found {
 		return err
 	}

@@ -176,12 +176,6 @@ func (e *SignalError) Error() string {
 	return fmt.Sprintf("%s during the start; everything is removed", e.Signal)
 }
 
-// ends reports whether a signal must end a command.
-func ends(signal os.Signal) bool { return signal == os.Interrupt || signal == syscall.SIGTERM }
-
-// endsRun reports whether a signal ends a run without a command.
-func endsRun(signal os.Signal) bool { return slices.Contains(ending, signal) }
-
 // use applies the manifests and runs the command.
 func (r *runner) use(ctx context.Context) (int, error) {
 	if err := r.untilEnd(ctx, r.apply); err != nil {
@@ -252,7 +246,7 @@ func (r *runner) awaitEnd(done <-chan struct{}) error {
 	for {
 		select {
 		case signal := <-r.Signals:
-			if endsRun(signal) {
+			if slices.Contains(ending, signal) {
 				return &SignalError{signal}
 			}
 		case <-r.owner:
@@ -282,7 +276,7 @@ func (r *runner) follow(command *Command) error {
 			return nil
 		case signal := <-r.Signals:
 			command.Signal(signal)
-			if ends(signal) {
+			if signal == os.Interrupt || signal == syscall.SIGTERM {
 				command.KillAfterGrace()
 			}
 		case <-r.owner:

@@ -68,7 +68,7 @@ func (p *Plan) create(ctx context.Context, item *Item) error {
 		}
 		created, err = client.Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager})
 		if apierrors.IsAlreadyExists(err) && p.isServersOwn(item) {
-			created, err = p.adopt(ctx, item, object)
+			created, err = client.Apply(ctx, item.Name, object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 		}
 	}
 	if err != nil {
@@ -116,25 +116,6 @@ func (p *Plan) isServersOwn(item *Item) bool {
 	namespace := p.namespaces[item.Namespace]
 	return item.groupKind() == serviceAccountKind && item.Name == "default" && namespace != nil &&
 		(namespace.Action == Created || p.mark != nil)
-}
-
-// adopt gives the service account that the server has made for a new namespace the
-// content of the journal.
-func (p *Plan) adopt(ctx context.Context, item *Item,
-	wanted *unstructured.Unstructured) (updated *unstructured.Unstructured, err error) {
-	client := p.client.at(item.mapping, item.Namespace)
-	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		live, err := client.Get(ctx, item.Name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		object := wanted.DeepCopy()
-		object.SetUID(live.GetUID())
-		object.SetResourceVersion(live.GetResourceVersion())
-		updated, err = client.Update(ctx, object, metav1.UpdateOptions{FieldManager: fieldManager})
-		return err
-	})
-	return updated, err
 }
 
 // awaitType waits until the server has the type of a definition. It returns why it has not.

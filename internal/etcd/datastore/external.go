@@ -158,12 +158,12 @@ func (e *External) Register(ctx context.Context) error {
 
 // CheckRelease implements [Datastore].
 func (e *External) CheckRelease(ctx context.Context, current datadir.Stamp) error {
-	return etcd.NewReleases(e.client, e.config.Prefix).Check(ctx, current)
+	return etcd.CheckRelease(ctx, e.client, e.config.Prefix, current)
 }
 
 // RecordRelease implements [Datastore].
 func (e *External) RecordRelease(ctx context.Context, current datadir.Stamp) error {
-	return etcd.NewReleases(e.client, e.config.Prefix).Record(ctx, current)
+	return etcd.RecordRelease(ctx, e.client, e.config.Prefix, current)
 }
 
 // Alone implements [Datastore].
