@@ -83,6 +83,7 @@ func (h *testHost) get(t *testing.T, path string) (status int, body string) {
 // TestTwins: what one of two control planes with the same names has is not seen in the other one
 // or in the host, also with its continue tokens and resourceVersions.
 func TestTwins(t *testing.T) {
+	t.Parallel()
 	w := newTwins(t)
 	others := map[string]string{"acme": "beta", "beta": "acme"}
 	for name, other := range others {
@@ -124,6 +125,7 @@ func TestTwins(t *testing.T) {
 // TestImpersonation: the users that a request to a control plane impersonates are those of the
 // control plane, and the host is not asked as them.
 func TestImpersonation(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	host, err := kubernetes.NewForConfig(h.config)
 	if err != nil {
@@ -176,6 +178,7 @@ func TestCredentialsAtSleep(t *testing.T) {
 // TestReferences: a reference to a service reaches what the ServiceEndpoint of the same control
 // plane says.
 func TestReferences(t *testing.T) {
+	t.Parallel()
 	w := newTwins(t)
 	calls := map[string]*atomic.Int32{}
 	for name := range w.clients {
