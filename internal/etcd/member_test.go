@@ -51,6 +51,7 @@ func stop(t *testing.T, m *running) {
 }
 
 func TestDataSurvivesARestart(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "[a-z]*", "etcd") // a name like any other
 	config := Config{Dir: dir, QuotaBytes: 64 << 20, Fsync: true, Logger: zap.NewNop()}
 	m := startWith(t, config)
@@ -67,6 +68,7 @@ func TestDataSurvivesARestart(t *testing.T) {
 }
 
 func TestWatchersAreIndependent(t *testing.T) {
+	t.Parallel()
 	m := start(t, filepath.Join(t.TempDir(), "etcd"))
 	defer stop(t, m)
 	first, second := m.NewWatcher(), m.NewWatcher()
@@ -82,6 +84,7 @@ func TestWatchersAreIndependent(t *testing.T) {
 }
 
 func TestUnreadableDataIsAnError(t *testing.T) {
+	t.Parallel()
 	for name, pattern := range map[string]string{"the log": "member/wal/*.wal", "the database": "member/snap/db"} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "etcd")
@@ -105,6 +108,7 @@ func TestUnreadableDataIsAnError(t *testing.T) {
 
 // TestReadsWaitForTheElection: etcd fails the reads that wait while the member is elected.
 func TestReadsWaitForTheElection(t *testing.T) {
+	t.Parallel()
 	m, err := begin(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
@@ -116,6 +120,7 @@ func TestReadsWaitForTheElection(t *testing.T) {
 }
 
 func TestAReadyMemberNeedsNoWait(t *testing.T) {
+	t.Parallel()
 	m := start(t, t.TempDir())
 	defer stop(t, m)
 	ended, cancel := context.WithCancel(t.Context())
@@ -130,6 +135,7 @@ func TestAReadyMemberNeedsNoWait(t *testing.T) {
 // TestNoTurnForEndedRequests: a stop ends requests that wait for a turn, and gives them
 // the turn of another one.
 func TestNoTurnForEndedRequests(t *testing.T) {
+	t.Parallel()
 	m := start(t, t.TempDir())
 	defer stop(t, m)
 	ended, cancel := context.WithCancel(t.Context())
@@ -149,6 +155,7 @@ func TestNoTurnForEndedRequests(t *testing.T) {
 }
 
 func TestWaitingCanBeCancelled(t *testing.T) {
+	t.Parallel()
 	m, err := begin(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
@@ -166,6 +173,7 @@ func TestWaitingCanBeCancelled(t *testing.T) {
 
 // TestRestartsOverAGrowingLog: each election comes while the log is applied.
 func TestRestartsOverAGrowingLog(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "etcd")
 	for i := range 20 {
 		m := start(t, dir)
@@ -186,6 +194,7 @@ func TestRestartsOverAGrowingLog(t *testing.T) {
 // TestFatalErrorEndsTheMemberOnly: etcd writes fatal lines on
 // goroutines of its own, and may hold its locks then.
 func TestFatalErrorEndsTheMemberOnly(t *testing.T) {
+	t.Parallel()
 	m := start(t, filepath.Join(t.TempDir(), "etcd"))
 	locked := make(chan struct{})
 	go func() {
