@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../e2e"
 # package, tests, and the packages of internal that they cover
 set_of_tests() {
 	cat <<'TESTS'
-.           TestTour                             cli, appliance, lifecycle, apiserver, crds, controllers
+.           TestReadme                           cli, appliance, lifecycle, apiserver, crds, controllers
 .           TestBadConfiguration                 config
 .           TestDefaultDataDirectory             cli
 .           TestStatusCommand                    admin
