@@ -26,7 +26,7 @@ set_of_tests() {
 .           TestValidatingAdmissionPolicy        apiserver
 .           TestCreatedTypesAreUsableAtOnce      crds, servedtypes, storage
 .           TestServerSideApply                  crds/openapi
-.           TestBackgroundDeletion               controllers
+.           TestForegroundDeletion               controllers
 .           TestNamespaceDeletionRemovesObjects  controllers, reconcile
 .           TestResourceQuota                    controllers
 .           TestStopWithOpenWatches              lifecycle
