@@ -156,25 +156,6 @@ func TestImpersonation(t *testing.T) {
 	}
 }
 
-// TestCredentialsAtSleep: a control plane that sleeps accepts the credentials that it accepts
-// awake, and no others.
-func TestCredentialsAtSleep(t *testing.T) {
-	h := newHost(t)
-	h.create(t, "acme", nil)
-	h.create(t, "beta", nil)
-	tokens := map[string]func(*rest.Config){"acme": token(t, h.client(t, "acme")), "beta": token(t, h.client(t, "beta"))}
-	for _, asked := range []string{"acme", "beta"} {
-		for _, of := range []string{"acme", "beta"} {
-			for kind, credentials := range map[string]func(*rest.Config){"token": tokens[of], "certificate": h.adminOf(t, of)} {
-				h.sleepNow(t, asked)
-				if accepted := whoAmI(t, h.with(t, asked, credentials)) != ""; accepted != (asked == of) {
-					t.Errorf("%s asleep: the %s of %s is accepted: %v", asked, kind, of, accepted)
-				}
-			}
-		}
-	}
-}
-
 // TestReferences: a reference to a service reaches what the ServiceEndpoint of the same control
 // plane says.
 func TestReferences(t *testing.T) {
