@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -81,29 +80,6 @@ func TestWatchersAreIndependent(t *testing.T) {
 		t.Errorf("got %+v", response)
 	}
 	_ = second.Close() // as above
-}
-
-func TestUnreadableDataIsAnError(t *testing.T) {
-	t.Parallel()
-	for name, pattern := range map[string]string{"the log": "member/wal/*.wal", "the database": "member/snap/db"} {
-		t.Run(name, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "etcd")
-			stop(t, start(t, dir))
-			files, err := filepath.Glob(filepath.Join(dir, pattern))
-			if err != nil || len(files) == 0 {
-				t.Fatalf("no files match %s: %v", pattern, err)
-			}
-			for _, file := range files {
-				if err := os.WriteFile(file, []byte(strings.Repeat("garbage ", 1<<14)), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			_, err = begin(t.Context(), Config{Dir: dir, QuotaBytes: 64 << 20, Fsync: true, Logger: zap.NewNop()})
-			if err == nil || !strings.Contains(err.Error(), dir) {
-				t.Errorf("it said: %v", err)
-			}
-		})
-	}
 }
 
 // TestReadsWaitForTheElection: etcd fails the reads that wait while the member is elected.
