@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -50,15 +49,9 @@ func TestStatusCommand(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	harness.Contains(t, harness.Runs(t, harness.ExitNotReady, "status", "--data-dir", dir), "start the server first")
 
-	s := harness.StartIn(t, dir)
-	harness.Eventually(t, "status says that the server is ready", func() error { // it waits 5 s for the answer
-		out, code := harness.CLI(t, "status", "--data-dir", dir)
-		if code != harness.ExitOK {
-			return errors.New(out)
-		}
-		harness.Contains(t, out, "ready", "since", "etcd", "controllers", "certificate", "quota 8.0 GiB")
-		return nil
-	})
+	s := harness.Launch(t, dir)
+	// With --wait, for scripts that have just started the server.
+	harness.Contains(t, s.Status(), "ready", "since", "etcd", "controllers", "certificate", "quota 8.0 GiB")
 	var status struct {
 		Ready        bool
 		ReadySince   time.Time
@@ -89,14 +82,6 @@ func TestStatusCommand(t *testing.T) {
 		t.Errorf("the server ended with exit code %d", code)
 	}
 	harness.Contains(t, harness.Runs(t, harness.ExitNotReady, "status", "--data-dir", dir), "does not answer", "is it running?")
-}
-
-// TestStatusWaits: for scripts that have just started the server.
-func TestStatusWaits(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "data")
-	harness.Launch(t, dir)
-	harness.Contains(t, harness.Runs(t, harness.ExitOK, "status", "--data-dir", dir, "--wait", harness.Patience.String()), "ready")
 }
 
 // TestStatusOfRemoteServers: status names what cannot be reached, and the warnings of

@@ -179,30 +179,3 @@ spec:
 	harness.Contains(t, s.Kubectl("", "get", "crd", twin.crd(), "-o", "yaml"), "KindConflict", "is already in use")
 	s.Kubectl("", "delete", "crd", twin.crd())
 }
-
-// TestUnchangedFieldsAreNotValidatedAgain: an object that was valid before its CRD
-// changed can be updated where it is not at fault (ratcheting of validation).
-func TestUnchangedFieldsAreNotValidatedAgain(t *testing.T) {
-	t.Parallel()
-	s := shared.Server(t)
-	ns, k := namespace(t, s), newKind()
-	const anything = "{type: object, x-kubernetes-preserve-unknown-fields: true}"
-	schema := func(spec string) string {
-		return strings.Replace(k.definition("Namespaced"), anything, "{type: object, properties: {spec: {type: object, properties: {"+spec+"}}}}", 1)
-	}
-	define(t, s, k, schema("size: {type: string}, color: {type: string}, zone: {type: string}"))
-	apply := []string{"apply", "-n", ns, "-f", "-"}
-	s.Kubectl(k.object("a", "spec: {size: enormous, color: blue, zone: north}"), apply...)
-
-	s.Kubectl(schema("size: {type: string, maxLength: 5}, color: {type: string}, "+
-		`zone: {type: string, x-kubernetes-validations: [{rule: "self == 'south'", message: "zones are in the south"}]}`), "apply", "-f", "-")
-	refused(t, s, k.object("b", "spec: {size: enormous}"), apply, "spec.size: Too long")
-	s.Kubectl(k.object("a", "spec: {size: enormous, color: red, zone: north}"), apply...)
-	if got := s.Kubectl("", "get", k.crd(), "a", "-n", ns, "-o", "jsonpath={.spec.color}"); got != "red" {
-		t.Errorf("the color is %q, want red", got)
-	}
-	refused(t, s, k.object("a", "spec: {size: immense, color: red, zone: north}"), apply, "spec.size: Too long")
-	refused(t, s, k.object("a", "spec: {size: enormous, color: red, zone: east}"), apply, "zones are in the south")
-	s.Kubectl(k.object("a", "spec: {size: small, color: red, zone: south}"), apply...)
-	refused(t, s, k.object("a", "spec: {size: enormous, color: red, zone: south}"), apply, "spec.size: Too long")
-}

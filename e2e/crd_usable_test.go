@@ -105,7 +105,7 @@ func TestCreatedTypesAreUsableAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	group := unique("g") + ".example.com"
-	for round := range rounds(t, 20) {
+	for round := range rounds(t, 5) {
 		k := kind{group, fmt.Sprintf("things%d", round), fmt.Sprintf("thing%d", round), fmt.Sprintf("Thing%d", round)}
 		created, err := client.Resource(crdResource).Create(t.Context(), parse(t, k.definition("Namespaced")), metav1.CreateOptions{})
 		if err != nil {

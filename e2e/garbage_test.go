@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -66,16 +65,6 @@ func (f family) hold(t *testing.T, name, finalizers string) {
 	if _, err := f.client.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatalf("set the finalizers of %s: %v", name, err)
 	}
-}
-
-func TestBackgroundDeletion(t *testing.T) {
-	t.Parallel()
-	f := newFamily(t, shared.Server(t))
-	f.delete(t, "parent", metav1.DeletePropagationBackground)
-	if _, err := f.get(t, "parent"); !apierrors.IsNotFound(err) {
-		t.Errorf("the parent must be gone at once: %v", err)
-	}
-	f.gone(t, "child", "grandchild")
 }
 
 func TestOrphanDeletion(t *testing.T) {

@@ -51,15 +51,12 @@ spec: {resource: {group: %s, resource: %s}}
 	}
 }
 
-// TestAPIServices: a CRD's group gets one by itself; one whose server does not
-// answer is unavailable and nothing else is.
+// TestAPIServices: one whose server does not answer is unavailable and nothing else is.
 func TestAPIServices(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t) // an unavailable API holds every namespace's deletion
 	k := newKind()
 	define(t, s, k, k.definition("Namespaced"))
-	s.Await("create", "apiservice/v1."+k.group)
-	s.Await("condition=Available", "apiservice/v1."+k.group, "apiservice/v1.")
 	s.Kubectl(`apiVersion: apiregistration.k8s.io/v1
 kind: APIService
 metadata: {name: v1.absent.example.com}
@@ -98,13 +95,6 @@ spec:
 	s.Kubectl("", "delete", "apiservice", "v1.absent.example.com")
 	gone(t, "the namespace", func() error {
 		_, err := namespaces.Get(t.Context(), ns, metav1.GetOptions{})
-		return err
-	})
-
-	// A deleted CRD takes its APIService with it.
-	s.Kubectl("", "delete", "crd", k.crd())
-	gone(t, "the CRD's APIService", func() error {
-		_, err := s.Dynamic().Resource(apiServiceResource).Get(t.Context(), "v1."+k.group, metav1.GetOptions{})
 		return err
 	})
 }

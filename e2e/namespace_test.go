@@ -36,19 +36,27 @@ func TestNamespaceHasDefaultObjects(t *testing.T) {
 	})
 }
 
+// TestNamespaceDeletionRemovesObjects: also those whose CRD was made a moment before.
 func TestNamespaceDeletionRemovesObjects(t *testing.T) {
 	t.Parallel()
 	s := shared.Server(t)
 	ns, k := namespace(t, s), newKind()
+	s.Kubectl("", "create", "configmap", "c", "-n", ns)
+	s.Kubectl("", "create", "secret", "generic", "s", "-n", ns)
+	s.Kubectl("", "create", "role", "r", "-n", ns, "--verb=get", "--resource=configmaps")
 	define(t, s, k, k.definition("Namespaced"))
 	widgets := s.Dynamic().Resource(k.resource()).Namespace(ns)
 	for i := range 25 {
 		custom(t, widgets, k, fmt.Sprint("w", i))
 	}
-	s.Kubectl("", "create", "configmap", "c", "-n", ns)
-	s.Kubectl("", "create", "secret", "generic", "s", "-n", ns)
-	s.Kubectl("", "create", "role", "r", "-n", ns, "--verb=get", "--resource=configmaps")
-	s.Kubectl("", "delete", "namespace", ns)
+	namespaces := s.Client().CoreV1().Namespaces()
+	if err := namespaces.Delete(t.Context(), ns, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, "the namespace", func() error {
+		_, err := namespaces.Get(t.Context(), ns, metav1.GetOptions{})
+		return err
+	})
 	// The same name again is a new namespace.
 	s.Kubectl("", "create", "namespace", ns)
 	for _, resource := range []string{k.crd(), "secrets", "roles"} {
@@ -58,30 +66,6 @@ func TestNamespaceDeletionRemovesObjects(t *testing.T) {
 	}
 	if _, err := s.Client().CoreV1().ConfigMaps(ns).Get(t.Context(), "c", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the config map of the deleted namespace: %v", err)
-	}
-}
-
-// TestNamespaceDeletionWithANewType: objects whose CRD was made a moment before
-// the deletion must not stay behind.
-func TestNamespaceDeletionWithANewType(t *testing.T) {
-	t.Parallel()
-	s := shared.Server(t)
-	for range 3 {
-		ns, k := namespace(t, s), newKind()
-		define(t, s, k, k.definition("Namespaced"))
-		widgets := s.Dynamic().Resource(k.resource()).Namespace(ns)
-		custom(t, widgets, k, "w")
-		client := s.Client().CoreV1().Namespaces()
-		if err := client.Delete(t.Context(), ns, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		gone(t, "the namespace", func() error {
-			_, err := client.Get(t.Context(), ns, metav1.GetOptions{})
-			return err
-		})
-		if _, err := widgets.Get(t.Context(), "w", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			t.Errorf("the object outlived its namespace: %v", err)
-		}
 	}
 }
 

@@ -84,26 +84,6 @@ spec:
 	})
 }
 
-// TestValidatingAdmissionPolicyIsTypeChecked: a mistake in an expression is
-// found before it meets an object.
-func TestValidatingAdmissionPolicyIsTypeChecked(t *testing.T) {
-	t.Parallel()
-	s := shared.Server(t)
-	name := unique("policy")
-	policies(t, s, fmt.Sprintf(`apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: %s}
-spec:
-  matchConstraints:
-    resourceRules:
-    - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}
-  validations:
-  - {expression: "object.dta.size() > 1"}
-`, name))
-	s.Await("jsonpath={.status.typeChecking.expressionWarnings}", "validatingadmissionpolicy/"+name)
-	harness.Contains(t, s.Kubectl("", "get", "validatingadmissionpolicy", name, "-o", "jsonpath={.status}"), "undefined field 'dta'")
-}
-
 func TestMutatingAdmissionPolicy(t *testing.T) {
 	t.Parallel()
 	s := shared.Server(t)

@@ -9,39 +9,17 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// TestTour uses the server as the README describes for a first start.
-func TestTour(t *testing.T) {
+// TestReadme enters the commands of the README's first tour in order. The log has no warnings.
+func TestReadme(t *testing.T) {
 	t.Parallel()
-	s := harness.Start(t)
-	k := newKind()
-	harness.Contains(t, s.Kubectl("", "get", "namespaces"), "default", "kube-system", "Active")
-	harness.Contains(t, s.Kubectl("", "version"), "Server Version: "+harness.KubernetesVersion(t))
-	harness.Contains(t, s.Kubectl("", "create", "namespace", "tour"), "namespace/tour created")
-	harness.Contains(t, s.Kubectl("", "get", "all", "-n", "tour"), "No resources found in tour namespace")
+	s := enter(t, "README.md", "## Sixty seconds", 8)
 	refused(t, s, "", []string{"cluster-info"}, `the server doesn't have a resource type "services"`) // as the topic clients says
-	define(t, s, k, k.definition("Namespaced"))
-	harness.Contains(t, s.Kubectl(k.object("first", "spec: {size: 3}"), "apply", "-n", "tour", "-f", "-"), "first created")
-	harness.Contains(t, s.Kubectl("", "get", k.plural, "-n", "tour"), "NAME", "first")
-	harness.Contains(t, s.Kubectl("", "get", k.plural, "first", "-n", "tour", "-o", "jsonpath={.spec.size}"), "3")
-	harness.Contains(t, s.Kubectl("", "api-resources", "--api-group", k.group), k.plural, k.name)
-	// kubectl waits until the namespace and what was in it are gone.
-	harness.Contains(t, s.Kubectl("", "delete", "namespace", "tour"), `"tour" deleted`)
-	if out := s.Kubectl("", "get", k.plural, "-A"); !strings.Contains(out, "No resources found") {
-		t.Errorf("the namespace is gone and its content is not:\n%s", out)
-	}
-	s.Kubectl("", "delete", "crd", k.crd())
 	if code := s.Stop(); code != 0 {
 		t.Errorf("the server ended with exit code %d", code)
 	}
 	if lines := harness.Problems(s.Log()); lines != "" {
 		t.Errorf("a life without incident has warnings:\n%s", lines)
 	}
-}
-
-// TestReadme enters the commands of the README's first tour in order.
-func TestReadme(t *testing.T) {
-	t.Parallel()
-	enter(t, "README.md", "## Sixty seconds", 8)
 }
 
 // TestTopics enters the commands of each help topic in a shell, on a server of
@@ -68,9 +46,9 @@ func TestTopics(t *testing.T) {
 	}
 }
 
-// enter runs the commands of a document on a new server, and fails if there are
-// fewer than least.
-func enter(t *testing.T, document, heading string, least int) {
+// enter runs the commands of a document on a new server, which it returns, and fails if
+// there are fewer than least.
+func enter(t *testing.T, document, heading string, least int) *harness.Server {
 	t.Helper()
 	commands := harness.Commands(t, document, heading)
 	if len(commands) < least {
@@ -80,13 +58,15 @@ func enter(t *testing.T, document, heading string, least int) {
 	if document == harness.Topic("clients") {
 		programs["helm"] = helmBinary(t) // before the session, whose time is bounded
 	}
-	session := harness.NewSession(t, harness.Start(t, "--port", fmt.Sprint(harness.FreePort(t))))
+	s := harness.Start(t, "--port", fmt.Sprint(harness.FreePort(t)))
+	session := harness.NewSession(t, s)
 	for name, path := range programs {
 		session.Program(name, path)
 	}
 	for _, command := range commands {
 		session.Enter(command)
 	}
+	return s
 }
 
 // TestStartLogsAboutTenLines: a start logs about ten lines; the last one says how to use

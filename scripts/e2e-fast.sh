@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../e2e"
 # package, tests, and the packages of internal that they cover
 set_of_tests() {
 	cat <<'TESTS'
-.           TestTour                             cli, appliance, lifecycle, apiserver, crds, controllers
+.           TestReadme                           cli, appliance, lifecycle, apiserver, crds, controllers
 .           TestBadConfiguration                 config
 .           TestDefaultDataDirectory             cli
 .           TestStatusCommand                    admin
@@ -26,7 +26,7 @@ set_of_tests() {
 .           TestValidatingAdmissionPolicy        apiserver
 .           TestCreatedTypesAreUsableAtOnce      crds, servedtypes, storage
 .           TestServerSideApply                  crds/openapi
-.           TestBackgroundDeletion               controllers
+.           TestForegroundDeletion               controllers
 .           TestNamespaceDeletionRemovesObjects  controllers, reconcile
 .           TestResourceQuota                    controllers
 .           TestStopWithOpenWatches              lifecycle

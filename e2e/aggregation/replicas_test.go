@@ -94,19 +94,19 @@ func TestWebhookReplicas(t *testing.T) {
 	w.waitAdmitted(namespace, harmless, admittedBy("two"))
 
 	one.files.renew(t, other, hookHost) // read again for each connection
-	for _, policy := range []admissionregistrationv1.FailurePolicyType{admissionregistrationv1.Fail, admissionregistrationv1.Ignore} {
+	for policy, signal := range map[admissionregistrationv1.FailurePolicyType]syscall.Signal{
+		admissionregistrationv1.Fail: syscall.SIGKILL, admissionregistrationv1.Ignore: syscall.SIGTERM,
+	} {
 		w.change(func(hook *admissionregistrationv1.MutatingWebhook) { hook.FailurePolicy = &policy })
-		for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-			t.Run(fmt.Sprintf("%s %s", policy, signal), func(t *testing.T) {
-				bound := &webhooks{environment: w.environment.forTest(t), ca: other}
-				bound.endpoint(hookNamespace, hookService, target(two.port))
-				bound.waitAdmitted(namespace, harmless, admittedBy("two"))
-				bound.endpoint(hookNamespace, hookService, target(two.port), target(one.port), target(harness.FreePort(t)))
-				bound.waitReachable(hookNamespace, hookService, "2/3")
-				endUnderLoad(t, bound, namespace, policy, func() { two.stop(signal) })
-			})
-			two.launch(t, w) // the subtest would end it
-		}
+		t.Run(fmt.Sprintf("%s %s", policy, signal), func(t *testing.T) {
+			bound := &webhooks{environment: w.environment.forTest(t), ca: other}
+			bound.endpoint(hookNamespace, hookService, target(two.port))
+			bound.waitAdmitted(namespace, harmless, admittedBy("two"))
+			bound.endpoint(hookNamespace, hookService, target(two.port), target(one.port), target(harness.FreePort(t)))
+			bound.waitReachable(hookNamespace, hookService, "2/3")
+			endUnderLoad(t, bound, namespace, policy, func() { two.stop(signal) })
+		})
+		two.launch(t, w) // the subtest would end it
 	}
 }
 

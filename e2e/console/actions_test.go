@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp"
-
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
@@ -72,41 +70,6 @@ func TestTypesAndObjects(t *testing.T) {
 	p.click("Delete")
 	p.sees("All that it contains is deleted", "2 Database")
 	p.click("Cancel")
-}
-
-// TestOneObject: its events, its YAML folded and searched, and the fields of each manager.
-func TestOneObject(t *testing.T) {
-	t.Parallel()
-	s := filled(t)
-	uid := s.Kubectl("", "get", "database", "orders", "-n", "shop", "-o", "jsonpath={.metadata.uid}")
-	s.Kubectl("apiVersion: v1\nkind: Event\nmetadata: {name: orders, namespace: shop}\ntype: Normal\nreason: Resized\nmessage: it has 10 GB now\n"+
-		"involvedObject: {apiVersion: cloud.example.org/v1, kind: Database, namespace: shop, name: orders, uid: "+uid+"}\n", "create", "-f", "-")
-	const orders = "#/object/cloud.example.org/v1/databases/shop/orders"
-	p := open(t, launch(t, "--data-dir", s.Dir), orders+"?tab=events")
-	p.sees("Resized", "it has 10 GB now")
-	p.visit(orders + "?tab=yaml")
-	p.sees("engine: postgres")
-	p.lacks("managedFields")
-	p.click("Fold all")
-	p.lacks("engine: postgres")
-	s.Kubectl("", "patch", "database", "orders", "-n", "shop", "--subresource=status", "--type=json", "-p", `[{"op":"replace","path":"/status/conditions/0/status","value":"True"}]`)
-	p.lacks("not ready")
-	p.lacks("engine: postgres") // a change leaves folded what it does not touch
-	p.click("Unfold all")
-	p.sees("engine: postgres")
-	p.click("managed fields")
-	p.sees("managedFields")
-	p.click("Search")
-	p.run("search", chromedp.WaitVisible(chromedp.CSS(".cm-search input")), chromedp.KeyEvent("postgres"))
-	p.await("the text is found", func() error {
-		if found := evaluate[int](p, `document.querySelectorAll(".cm-searchMatch").length`); found == 0 {
-			return fmt.Errorf("no match")
-		}
-		return nil
-	})
-	p.visit(orders + "?tab=managers")
-	p.click("kubectl-client-side-apply")
-	p.sees("spec.engine")
 }
 
 // shows waits until an element of the selector has all texts.

@@ -9,9 +9,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
+	protocol "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,25 +21,86 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// browser returns a context of a Chromium that the test has for itself.
-func browser(t *testing.T) context.Context {
+// chromium is the one that tests share. It starts when the first test needs it.
+var chromium struct {
+	once sync.Once
+	ctx  context.Context
+	end  func()
+	err  error
+}
+
+// endChromium ends the Chromium that tests have shared.
+func endChromium() {
+	if chromium.end != nil {
+		chromium.end()
+	}
+}
+
+// startChromium starts a Chromium, whose context is the parent of those of pages. end waits until
+// it has ended.
+func startChromium() (ctx context.Context, end func(), err error) {
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath("chromium"), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.WSURLReadTimeout(harness.Patience),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.WindowSize(width, height))
+	allocator, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, stop := chromedp.NewContext(allocator)
+	end = func() {
+		_ = chromedp.Cancel(ctx) // says how it ended
+		stop()
+		cancel()
+	}
+	if err := chromedp.Do(ctx); err != nil {
+		end()
+		return nil, nil, fmt.Errorf("start Chromium: %w", err)
+	}
+	return ctx, end, nil
+}
+
+// width and height are those of a window.
+const width, height = 1440, 900
+
+// needsChromium skips the test if there is none.
+func needsChromium(t *testing.T) {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
+	if _, err := exec.LookPath("chromium"); err != nil {
 		t.Skip("needs Debian's package chromium, which CI installs")
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
-		chromedp.WSURLReadTimeout(harness.Patience),
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.WindowSize(1440, 900))
-	allocator, cancel := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(cancel)
-	ctx, stop := chromedp.NewContext(allocator)
-	t.Cleanup(stop)
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("start Chromium: %v", err)
+}
+
+// browser returns a context of a page that shares neither cookies nor workers with those of other
+// tests.
+func browser(t *testing.T) context.Context {
+	t.Helper()
+	needsChromium(t)
+	chromium.once.Do(func() { chromium.ctx, chromium.end, chromium.err = startChromium() })
+	if chromium.err != nil {
+		t.Fatal(chromium.err)
 	}
-	t.Cleanup(func() { _ = chromedp.Cancel(ctx) }) // waits until the browser has ended
+	return pageOf(t, chromium.ctx)
+}
+
+// ownBrowser returns a context of a page in a Chromium that the test has for itself.
+func ownBrowser(t *testing.T) context.Context {
+	t.Helper()
+	needsChromium(t)
+	parent, end, err := startChromium()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(end)
+	return pageOf(t, parent)
+}
+
+// pageOf opens a page in a browser context of its own, until the test ends.
+func pageOf(t *testing.T, parent context.Context) context.Context {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(parent, chromedp.WithNewBrowserContext())
+	t.Cleanup(cancel)
+	if err := chromedp.Do(ctx, chromedp.EmulateViewport(width, height)); err != nil {
+		t.Fatalf("open a page: %v", err)
+	}
+	t.Cleanup(func() { _ = chromedp.Cancel(ctx) }) // waits until the page has closed
 	return ctx
 }
 
@@ -117,10 +180,27 @@ type page struct {
 	host string
 }
 
-// open has a new browser open the console with its token.
+// hurry divides the pauses of the console between two loads, of which the shortest takes a second.
+// What depends on the clock stays as it is.
+const hurry = `(() => {
+	const wait = window.setTimeout;
+	window.setTimeout = (run, delay, ...args) => wait(run, delay >= 1000 ? delay / 10 : delay, ...args);
+})()`
+
+// open has a new page open the console with its token. The console hurries there.
 func open(t *testing.T, c *console, hash string) *page {
 	t.Helper()
-	p := &page{t, browser(t), c.host()}
+	ctx := browser(t)
+	if _, err := chromedp.Call(ctx, protocol.AddScriptToEvaluateOnNewDocument, protocol.AddScriptToEvaluateOnNewDocumentParams{Source: hurry}); err != nil {
+		t.Fatal(err)
+	}
+	return openIn(t, ctx, c, hash)
+}
+
+// openIn has the page of a browser open the console with its token.
+func openIn(t *testing.T, browser context.Context, c *console, hash string) *page {
+	t.Helper()
+	p := &page{t, browser, c.host()}
 	p.run("open the console", chromedp.Navigate(c.address+hash), chromedp.WaitVisible(chromedp.CSS("header")))
 	return p
 }

@@ -24,7 +24,11 @@ var (
 	filling sync.Once
 )
 
-func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
+func TestMain(m *testing.M) {
+	code := shared.Run(m)
+	endChromium()
+	os.Exit(code)
+}
 
 // read returns the shared server, filled.
 func read(t *testing.T) *harness.Server {

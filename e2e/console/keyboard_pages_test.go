@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestKeyboardOfObject: the tabs of an object, managed fields, search and folding, the
-// values of a Secret, relations, editing with completion and errors, the review, a
+// TestKeyboardOfObject: the tabs of an object, its events, managed fields, search and folding,
+// also of an object that changes, the values of a Secret, relations, editing with completion and errors, the review, a
 // conflict, the way out of the editor, creation, and deletion without the dependents.
 func TestKeyboardOfObject(t *testing.T) {
 	t.Parallel()
@@ -44,6 +44,9 @@ func TestKeyboardOfObject(t *testing.T) {
 	p.back("Fold all")
 	p.press(kb.Enter)
 	p.lacks("engine: mysql")
+	s.Kubectl("", "patch", "database", "users", "-n", "shop", "--subresource=status", "--type=merge", "-p", `{"status":{"conditions":[{"type":"Ready","status":"False"}]}}`)
+	p.sees("not ready")
+	p.lacks("engine: mysql") // a change leaves folded what it does not touch
 	p.tab("Unfold all")
 	p.press(kb.Enter)
 	p.sees("engine: mysql")
@@ -55,6 +58,11 @@ func TestKeyboardOfObject(t *testing.T) {
 	p.tab("kubectl-client-side-apply")
 	p.press(kb.Enter)
 	p.sees("spec.engine")
+	uid := s.Kubectl("", "get", "database", "users", "-n", "shop", "-o", "jsonpath={.metadata.uid}")
+	s.Kubectl("apiVersion: v1\nkind: Event\nmetadata: {name: users, namespace: shop}\ntype: Normal\nreason: Resized\nmessage: it has 10 GB now\n"+
+		"involvedObject: {apiVersion: cloud.example.org/v1, kind: Database, namespace: shop, name: users, uid: "+uid+"}\n", "create", "-f", "-")
+	p.visit(users + "?tab=events")
+	p.sees("Resized", "it has 10 GB now")
 	p.visit("#/object/core/v1/secrets/shop/password?tab=yaml")
 	p.sees("word: ••••••")
 	p.tab("show secret values")

@@ -30,7 +30,7 @@ func TestManyDefinitions(t *testing.T) {
 	}
 	s := harness.Start(t)
 	createCopies(t, s)
-	p := open(t, launch(t, "--data-dir", s.Dir), "#/access")
+	p := openIn(t, ownBrowser(t), launch(t, "--data-dir", s.Dir), "#/access")
 	p.sees("Who may")
 	p.visit("#/types")
 	p.paints("Certificate")
@@ -48,7 +48,7 @@ func TestManyObjects(t *testing.T) {
 		t.Skip("make console-scale runs it: it measures times")
 	}
 	server := &many{types: 20, objects: 100_000}
-	p := open(t, launch(t, "--kubeconfig", server.serve(t)), "#/access")
+	p := openIn(t, ownBrowser(t), launch(t, "--kubeconfig", server.serve(t)), "#/access")
 	p.sees("Who may")
 	p.visit("#/objects/scale.example.org/v1/things")
 	p.paints("100,000 objects")

@@ -26,7 +26,7 @@ const (
 func TestVeryMany(t *testing.T) {
 	t.Parallel()
 	server := &many{types: 2000, objects: 100_000}
-	p := open(t, launch(t, "--kubeconfig", server.serve(t)), "#/types")
+	p := openIn(t, ownBrowser(t), launch(t, "--kubeconfig", server.serve(t)), "#/types")
 	p.sees("2,001", "group000.example.org")
 	t.Logf("first paint after %.0f ms", evaluate[float64](p, `performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? -1`))
 	p.drawsFew()

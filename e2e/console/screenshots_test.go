@@ -221,7 +221,7 @@ func TestReadmePictures(t *testing.T) {
 		t.Skip("writes pictures with -screenshots DIR only")
 	}
 	s := platform(t)
-	p := open(t, launch(t, "--data-dir", s.Dir), "")
+	p := openIn(t, browser(t), launch(t, "--data-dir", s.Dir), "") // the charts are those of the usual pauses
 	for _, v := range []view{{name: "overview", hash: "#/", sees: "checks passed"}, {name: "relations", hash: claim + "?tab=tree", sees: "orders-x7k2p-net"}} {
 		p.size(1100, 540, "light")
 		p.visit(v.hash)

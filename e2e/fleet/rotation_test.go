@@ -14,24 +14,13 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// TestRotationOnSeveralServers: a rotation is refused while another server runs, which then
-// accepts what is signed when it has the directory of the first.
-func TestRotationOnSeveralServers(t *testing.T) {
-	t.Parallel()
-	urls := endpoints(cluster(t, 1))
-	first := server(t, urls, "")
-	second := server(t, urls, first.Dir)
-	config := onEtcd(t, urls, "")
-	rotate := func(code int, args ...string) string {
-		return harness.Runs(t, code, append([]string{"certs", "rotate", "--data-dir", first.Dir, "--config", config}, args...)...)
-	}
-	first.Kubectl("", "create", "serviceaccount", "robot")
-	harness.Contains(t, rotate(harness.ExitFailure, "client"), "stop the others")
-	if code := second.Stop(); code != harness.ExitOK {
-		t.Fatalf("exit code %d", code)
-	}
+// rotateAndCopy rotates what signs the credentials of users on the first server, while the second
+// is stopped. Started with the directory of the first, that accepts what is signed.
+func rotateAndCopy(t *testing.T, first, second *harness.Server, config string) *harness.Server {
+	t.Helper()
 	for _, kind := range []string{"client", "service-account"} {
-		harness.Contains(t, rotate(harness.ExitOK, kind), "the old one is trusted until")
+		out := harness.Runs(t, harness.ExitOK, "certs", "rotate", kind, "--data-dir", first.Dir, "--config", config)
+		harness.Contains(t, out, "the old one is trusted until")
 	}
 	pki := filepath.Join(second.Dir, "pki")
 	err := os.RemoveAll(pki)
@@ -43,6 +32,7 @@ func TestRotationOnSeveralServers(t *testing.T) {
 	}
 	second = harness.StartIn(t, second.Dir, "--config", config)
 
+	first.Kubectl("", "create", "serviceaccount", "robot")
 	jane := filepath.Join(t.TempDir(), "jane.kubeconfig")
 	harness.Runs(t, harness.ExitOK, "kubeconfig", "create", "jane", "--data-dir", first.Dir, "--output", jane)
 	user, err := clientcmd.BuildConfigFromFlags(second.RESTConfig().Host, jane)
@@ -60,4 +50,5 @@ func TestRotationOnSeveralServers(t *testing.T) {
 			t.Errorf("%s that the first server has signed is refused by the second: %v", name, err)
 		}
 	}
+	return second
 }

@@ -41,7 +41,7 @@ func createCRD(t *testing.T, s *harness.Server, plural string) bool {
 // TestSingleServerOnAnExternalEtcd: on an external etcd a server that is alone
 // establishes CRDs in the write that creates them and rotates keys and
 // authorities in one step; with a second server it does neither; when that has
-// left it does so again.
+// left it does so again, and the second accepts what is signed when it comes back.
 func TestSingleServerOnAnExternalEtcd(t *testing.T) {
 	t.Parallel()
 	urls := endpoints(cluster(t, 1))
@@ -74,6 +74,10 @@ func TestSingleServerOnAnExternalEtcd(t *testing.T) {
 	}
 	if !createCRD(t, first, "wheels") {
 		t.Error("a server that is alone again leaves a new CRD waiting")
+	}
+	second = rotateAndCopy(t, first, second, config)
+	if code := second.Stop(); code != harness.ExitOK {
+		t.Fatalf("the second server ended with exit code %d", code)
 	}
 	if code := first.Stop(); code != harness.ExitOK {
 		t.Fatalf("the first server ended with exit code %d", code)

@@ -59,6 +59,9 @@ func (f *family) outcome(ctx context.Context, policy metav1.DeletionPropagation)
 	case metav1.DeletePropagationForeground:
 		return f.waitedFor(ctx)
 	}
+	if err := f.ownerGone(ctx)(); err != nil {
+		return fmt.Errorf("the owner must be gone at once: %w", err)
+	}
 	return f.collected(ctx)
 }
 

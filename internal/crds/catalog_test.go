@@ -19,6 +19,7 @@ func light(name, group string, uid types.UID, version int) *apiextensionsv1.Cust
 // TestOnChange: changed is called for a write of this server before the writer gets the
 // response.
 func TestOnChange(t *testing.T) {
+	t.Parallel()
 	s := &Server{catalog: newCatalog()}
 	var calls, others int
 	remove := s.OnChange(func() { calls++ })
@@ -36,6 +37,7 @@ func TestOnChange(t *testing.T) {
 }
 
 func TestCatalogOrdersWritesAndEvents(t *testing.T) {
+	t.Parallel()
 	type step func(*catalog)
 	wrote := func(uid types.UID, version int) step {
 		return func(c *catalog) { c.wrote(light("a", "example.com", uid, version)) }

@@ -74,6 +74,7 @@ func expectConverted(t *testing.T, object runtime.Object, want *unstructured.Uns
 // read and watch both of its versions. No request fails, no watch ends, and resource
 // versions grow.
 func TestConvertedTypesComeBack(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t)
 	s.installConverted(t, convertingWebhook(t))
 	old := s.client.Resource(widgetResource.GroupResource().WithVersion("v1"))

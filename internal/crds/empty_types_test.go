@@ -98,6 +98,7 @@ func number(t *testing.T, version string) uint64 {
 // TestEmptyWatchContinuesUpstream: a watch of a type without objects builds nothing. It
 // gets the first object and each later change once.
 func TestEmptyWatchContinuesUpstream(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t)
 	s.install(t)
 	version := s.listEmpty(t)
@@ -150,6 +151,7 @@ func TestEmptyWatchContinuesUpstream(t *testing.T) {
 // begin at any moment, and the type is released. Each watch has every event once,
 // in order.
 func TestManyEmptyWatches(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t)
 	s.install(t)
 	const waves, watches = 4, 60
@@ -206,6 +208,7 @@ func TestManyEmptyWatches(t *testing.T) {
 // TestWatchesFromUnknownRevisions: a watch from a revision whose history is not known is
 // refused, so that the client lists again. Nothing is built for that.
 func TestWatchesFromUnknownRevisions(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t)
 	s.install(t)
 	version := s.listEmpty(t)
@@ -227,6 +230,7 @@ func TestWatchesFromUnknownRevisions(t *testing.T) {
 // TestEmptyWatchesEndWithTheirDefinition: a new schema or the deletion of the CRD ends the
 // watches, as with kube-apiserver; other changes do not.
 func TestEmptyWatchesEndWithTheirDefinition(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t)
 	s.install(t)
 	ended := s.watch(t, metav1.ListOptions{ResourceVersion: s.listEmpty(t)})
@@ -251,6 +255,7 @@ func TestEmptyWatchesEndWithTheirDefinition(t *testing.T) {
 
 // TestEmptyWatchesContinueDuringADeletion: they end with it. A finalizer may delay that.
 func TestEmptyWatchesContinueDuringADeletion(t *testing.T) {
+	t.Parallel()
 	var w definitionChanges
 	crd, deleting := light("as", "example.com", "1", 5), light("as", "example.com", "1", 6)
 	deleting.DeletionTimestamp = &metav1.Time{Time: time.Now()}
@@ -272,6 +277,7 @@ func TestEmptyWatchesContinueDuringADeletion(t *testing.T) {
 // TestEmptyWatchesSendBookmarks: the bookmark of a watch has a revision from which the next
 // watch misses no change.
 func TestEmptyWatchesSendBookmarks(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t)
 	s.install(t)
 	version := s.listEmpty(t)
@@ -294,6 +300,7 @@ func TestEmptyWatchesSendBookmarks(t *testing.T) {
 
 // TestLastBookmark: a watch sends a bookmark shortly before it ends.
 func TestLastBookmark(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		bookmarks         bool
 		remaining, latest time.Duration
@@ -313,6 +320,7 @@ func TestLastBookmark(t *testing.T) {
 // TestInformersOfEmptyTypes: an informer of a type without objects syncs, and gets the
 // objects that are created later.
 func TestInformersOfEmptyTypes(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t)
 	s.install(t)
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(serveFront(t, s.front), 0)
@@ -347,6 +355,7 @@ func TestInformersOfEmptyTypes(t *testing.T) {
 // TestPagesOfAnyVersionHaveAllObjects: a list of any version that is limited, as informers
 // send it, has the objects that were created since the watch cache began without any.
 func TestPagesOfAnyVersionHaveAllObjects(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t)
 	s.install(t)
 	held := s.watch(t, metav1.ListOptions{ResourceVersion: s.listEmpty(t)})
@@ -367,6 +376,7 @@ func TestPagesOfAnyVersionHaveAllObjects(t *testing.T) {
 // TestUnusualRequestsAreLeftToUpstream: upstream's handler answers requests that need a
 // schema or are invalid.
 func TestUnusualRequestsAreLeftToUpstream(t *testing.T) {
+	t.Parallel()
 	for query, plain := range map[string]bool{
 		"":                            true,
 		"limit=500":                   true,

@@ -230,6 +230,7 @@ func (s *testServer) updateNamed(t *testing.T, name string, change func(*apiexte
 // TestIdleTypesAreReleasedUnderLoad: requests come while their type is released,
 // again and again, and none fails.
 func TestIdleTypesAreReleasedUnderLoad(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t)
 	s.install(t)
 	if s.front.resident() != 0 {
@@ -298,6 +299,7 @@ func builtFront(dropped func(*front, types.UID), crds ...*apiextensionsv1.Custom
 // TestTypesAreDeletedDuringTheirRelease: all CRDs are deleted while the first of
 // their types is released.
 func TestTypesAreDeletedDuringTheirRelease(t *testing.T) {
+	t.Parallel()
 	crds := []*apiextensionsv1.CustomResourceDefinition{
 		light("as", "example.com", "1", 5), light("bs", "example.com", "2", 6), light("cs", "example.com", "3", 7),
 	}
@@ -319,6 +321,7 @@ func TestTypesAreDeletedDuringTheirRelease(t *testing.T) {
 
 // TestTypesAreReleasedOneByOne: requests of idle types do not wait for others.
 func TestTypesAreReleasedOneByOne(t *testing.T) {
+	t.Parallel()
 	first, second := light("as", "example.com", "1", 5), light("bs", "example.com", "2", 6)
 	var drops []types.UID
 	f := builtFront(func(f *front, uid types.UID) {
@@ -343,6 +346,7 @@ func TestTypesAreReleasedOneByOne(t *testing.T) {
 // TestTypesUnderDeletionAreNotReleased, nor built again: upstream's finalizer deletes their
 // objects, which may take longer than the time after which a type is idle.
 func TestTypesUnderDeletionAreNotReleased(t *testing.T) {
+	t.Parallel()
 	crd := light("as", "example.com", "1", 5)
 	f := builtFront(func(_ *front, uid types.UID) { t.Errorf("%s is dropped", uid) }, crd)
 	deleting := light("as", "example.com", "1", 6)
@@ -357,6 +361,7 @@ func TestTypesUnderDeletionAreNotReleased(t *testing.T) {
 // TestChangesDoNotWaitForTheHandler: a write of a CRD is answered while the handler, which is
 // to drop the old type, builds another one.
 func TestChangesDoNotWaitForTheHandler(t *testing.T) {
+	t.Parallel()
 	crd := light("as", "example.com", "1", 5)
 	dropping, built := make(chan struct{}), make(chan struct{})
 	f := builtFront(func(*front, types.UID) {
@@ -387,6 +392,7 @@ func TestChangesDoNotWaitForTheHandler(t *testing.T) {
 // TestTypesOfNewDefinitions: another server has deleted the CRD of a type that
 // is built here and made another, and this one receives the new one first.
 func TestTypesOfNewDefinitions(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name  string
 		added *apiextensionsv1.CustomResourceDefinition
@@ -409,6 +415,7 @@ func TestTypesOfNewDefinitions(t *testing.T) {
 
 // TestWatchedTypesAreNotReleased: an open watch counts as use, also without events.
 func TestWatchedTypesAreNotReleased(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t)
 	s.install(t)
 	watcher, err := s.objects.Watch(t.Context(), metav1.ListOptions{})
@@ -430,6 +437,7 @@ func TestWatchedTypesAreNotReleased(t *testing.T) {
 // TestChangedTypesAreBuiltAgain: the new schema is served when the change is answered. A
 // watch of the old one ends, as with kube-apiserver.
 func TestChangedTypesAreBuiltAgain(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t)
 	s.install(t)
 	one, err := s.objects.Namespace("default").Create(t.Context(), widget("one"), metav1.CreateOptions{})
@@ -472,6 +480,7 @@ func isAlone(context.Context) (bool, error) { return true, nil }
 // counted, a new CRD is left to upstream's controllers, and its age is shown to
 // the handler, which keeps the first objects waiting.
 func TestEstablishedBySingleServersOnly(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		alone bool
 		err   error
@@ -502,6 +511,7 @@ func TestEstablishedBySingleServersOnly(t *testing.T) {
 }
 
 func TestUnknownTypesAreLeftToTheDelegate(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t)
 	if _, err := s.objects.List(t.Context(), metav1.ListOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("got %v", err)

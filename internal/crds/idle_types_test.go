@@ -12,6 +12,7 @@ import (
 // TestIdleTypesAreBounded: the types without requests whose memory is above the bound are
 // released when another type is used, the least recently used first; a watch keeps its type.
 func TestIdleTypesAreBounded(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name     string
 		bytes    int64
@@ -54,6 +55,7 @@ func TestIdleTypesAreBounded(t *testing.T) {
 // TestReadsAfterCreations: a read that begins after a creation was answered gets the object,
 // whether or not its type is in memory.
 func TestReadsAfterCreations(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t)
 	s.install(t)
 	for i := range 20 {

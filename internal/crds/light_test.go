@@ -73,6 +73,7 @@ func internal(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition) *apie
 }
 
 func TestStoredDefinitionsAreDecodedWithoutSchemas(t *testing.T) {
+	t.Parallel()
 	storage, err := customresources.NewProtobufStorage(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -124,6 +125,7 @@ func TestStoredDefinitionsAreDecodedWithoutSchemas(t *testing.T) {
 }
 
 func TestDefinitionsAreStoredCompletely(t *testing.T) {
+	t.Parallel()
 	storage, err := customresources.NewProtobufStorage(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -145,6 +147,7 @@ func TestDefinitionsAreStoredCompletely(t *testing.T) {
 }
 
 func TestMalformedStoredDefinitions(t *testing.T) {
+	t.Parallel()
 	storage, err := customresources.NewProtobufStorage(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -164,6 +167,7 @@ func TestMalformedStoredDefinitions(t *testing.T) {
 }
 
 func TestLightOfCopies(t *testing.T) {
+	t.Parallel()
 	crd := internal(t, widgets())
 	light, err := lightOf(crd)
 	if err != nil {

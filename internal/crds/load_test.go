@@ -64,6 +64,7 @@ func (s *testServer) installGears(t *testing.T) {
 // TestReadsOfOneDefinitionDelayNoOther: while the CRD of a type cannot be read, other
 // types are built and changed.
 func TestReadsOfOneDefinitionDelayNoOther(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t)
 	s.install(t)
 	s.installGears(t)
@@ -98,6 +99,7 @@ func TestReadsOfOneDefinitionDelayNoOther(t *testing.T) {
 // TestRequestsShareTheReadOfADefinition: requests that come while the CRD of their type is
 // read wait for it. When the client whose request reads it goes away, another one reads.
 func TestRequestsShareTheReadOfADefinition(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t)
 	s.install(t)
 	s.front.empty = nil // requests reach the handler, as those of a type with objects
@@ -134,6 +136,7 @@ func TestRequestsShareTheReadOfADefinition(t *testing.T) {
 // answered is served by the changed CRD, also when another one has not reached the handler
 // with the CRD before it.
 func TestTypesChangeBeforeTheHandlerHasThem(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t)
 	s.install(t)
 	before := s.front.catalog.get("widgets.example.com")

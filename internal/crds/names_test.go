@@ -22,6 +22,7 @@ func named(name string, names apiextensions.CustomResourceDefinitionNames) *apie
 
 // TestNamesInUse: the catalog has widgets.example.com with all kinds of names.
 func TestNamesInUse(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name        string
 		crd         *apiextensions.CustomResourceDefinition
@@ -60,6 +61,7 @@ func TestNamesInUse(t *testing.T) {
 // TestReadOfOneCRDDelaysNoOther: while a reservation waits for etcd, other CRDs are created, and
 // none takes its names.
 func TestReadOfOneCRDDelaysNoOther(t *testing.T) {
+	t.Parallel()
 	c := newCatalog()
 	c.wrote(light("widgets", "example.com", "1", 5))
 	reading, read := make(chan struct{}), make(chan struct{})
@@ -95,6 +97,7 @@ func TestReadOfOneCRDDelaysNoOther(t *testing.T) {
 // TestNamesAreNotTakenUntilAllAreKnown: at a start another CRD, which is not in
 // the catalog yet, may have the names.
 func TestNamesAreNotTakenUntilAllAreKnown(t *testing.T) {
+	t.Parallel()
 	known := false
 	n := newNames(newCatalog(), stored, func() bool { return known })
 	for _, known = range []bool{false, true} {
@@ -111,6 +114,7 @@ func TestNamesAreNotTakenUntilAllAreKnown(t *testing.T) {
 // TestStatusUpdatesDoNotTakeNames: the naming controller accepts no names that a CRD has, or that
 // one which is being created will have.
 func TestStatusUpdatesDoNotTakeNames(t *testing.T) {
+	t.Parallel()
 	c := newCatalog()
 	c.wrote(light("widgets", "example.com", "1", 5))
 	n := newNames(c, stored, filled)

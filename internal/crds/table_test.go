@@ -54,6 +54,7 @@ func expectTable(t *testing.T, table *metav1.Table, rows int) {
 // kubectl get -w waits for the first one. A table has the same columns with and without
 // objects.
 func TestTablesOfEmptyTypes(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t)
 	s.install(t)
 	url := frontURL(t, s.front)
@@ -79,6 +80,7 @@ func TestTablesOfEmptyTypes(t *testing.T) {
 // TestTablesThatAreLeftToUpstream: bookmarks are tables, too, and wrong options are
 // explained.
 func TestTablesThatAreLeftToUpstream(t *testing.T) {
+	t.Parallel()
 	for query, plain := range map[string]bool{
 		"watch=1":                          true,
 		"watch=1&allowWatchBookmarks=true": false,

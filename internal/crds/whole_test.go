@@ -72,6 +72,7 @@ func encoded(t *testing.T, encoder runtime.Encoder, obj runtime.Object) string {
 
 // TestListsOfWholeDefinitions: they are those of upstream's storage, in all encodings.
 func TestListsOfWholeDefinitions(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t)
 	reader, ctx := s.front.definitions.reader, definitionContext(t)
 	for _, n := range []int{0, 1, manyDefinitions} {
@@ -112,6 +113,7 @@ func TestListsOfWholeDefinitions(t *testing.T) {
 
 // TestPagesOfOneRevision: a list does not have what is written while it is read.
 func TestPagesOfOneRevision(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t)
 	for i := range listPage + 1 {
 		s.createDefinition(t, i)
@@ -160,6 +162,7 @@ func failingList(t *testing.T, r *wholeReader, pages int) *storedDefinitionList 
 // TestListThatFails: a client sees that a list is not complete: it gets the error, or the
 // end of the connection if the response has begun.
 func TestListThatFails(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t)
 	s.install(t)
 	encoder := encoders(t)[runtime.ContentTypeJSON]
@@ -213,6 +216,7 @@ func next(t *testing.T, w watch.Interface) string {
 
 // TestWatchesOfWholeDefinitions: they have the events of upstream's storage.
 func TestWatchesOfWholeDefinitions(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t)
 	for i := range manyDefinitions {
 		s.createDefinition(t, i)
@@ -281,6 +285,7 @@ func (s *testServer) annotate(t *testing.T, name string) {
 
 // TestWatchEndsWithItsRequest: its goroutine ends while no client reads.
 func TestWatchEndsWithItsRequest(t *testing.T) {
+	t.Parallel()
 	s := newTestServer(t)
 	for i := range 3 {
 		s.createDefinition(t, i)
@@ -297,6 +302,7 @@ func TestWatchEndsWithItsRequest(t *testing.T) {
 
 // TestMalformedDefinitionInAList: the list fails.
 func TestMalformedDefinitionInAList(t *testing.T) {
+	t.Parallel()
 	protobuf, err := customresources.NewProtobufStorage(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -329,6 +335,7 @@ func TestMalformedDefinitionInAList(t *testing.T) {
 // TestEncodingsAreShared: concurrent requests wait for one encoding, and encodings that are
 // not used are dropped.
 func TestEncodingsAreShared(t *testing.T) {
+	t.Parallel()
 	e := newEncodings()
 	made := atomic.Int64{}
 	large := bytes.Repeat([]byte("a CRD "), 1000)
@@ -375,6 +382,7 @@ func TestEncodingsAreShared(t *testing.T) {
 
 // TestEncodingsAreBounded: there is room for some, and the last one is kept.
 func TestEncodingsAreBounded(t *testing.T) {
+	t.Parallel()
 	e, one := newEncodings(), make([]byte, maxEncodings/8)
 	for i := range 30 {
 		e.kept.Add(encodingKey{version: fmt.Sprint(i)}, one, len(one))

@@ -10,6 +10,7 @@ import (
 // TestDecrypter: values of all keys that were added can be read, and errors name the
 // key that is missing.
 func TestDecrypter(t *testing.T) {
+	t.Parallel()
 	const key = "/registry/secrets/a/b"
 	files := map[string][]byte{}
 	values := map[string][]byte{}

@@ -23,6 +23,7 @@ func ensure(t *testing.T, file string, resources ...string) *configuration {
 }
 
 func TestKeyIsKept(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "encryption", "config.yaml")
 	first := ensure(t, file, "secrets")
 	if info, err := os.Stat(file); err != nil || !datadir.HasMode(info, 0o600) {
@@ -39,6 +40,7 @@ func TestKeyIsKept(t *testing.T) {
 }
 
 func TestEncryptedObjectsStayReadable(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	ensure(t, file, "secrets", "configmaps")
 	c := ensure(t, file, "secrets")
@@ -56,6 +58,7 @@ func TestEncryptedObjectsStayReadable(t *testing.T) {
 }
 
 func TestNothingToEncrypt(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	if used, err := Ensure(file, nil); used || err != nil {
 		t.Errorf("got %v, %v", used, err)
@@ -66,6 +69,7 @@ func TestNothingToEncrypt(t *testing.T) {
 }
 
 func TestLostKeyIsAnError(t *testing.T) {
+	t.Parallel()
 	for name, content := range map[string]string{
 		"garbage": "garbage",
 		"no key":  "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources: []\n",
@@ -88,6 +92,7 @@ func TestLostKeyIsAnError(t *testing.T) {
 // TestEditedFileIsKept: as it is, with every key and provider, or the start is
 // refused.
 func TestEditedFileIsKept(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	generated := filepath.Join(dir, "generated.yaml")
 	key := ensure(t, generated, "secrets").secretboxKeys()[0]
@@ -119,6 +124,7 @@ func TestEditedFileIsKept(t *testing.T) {
 }
 
 func TestEncrypted(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	if got, err := Encrypted(file); got != nil || err != nil {
 		t.Errorf("without a file: %v, %v", got, err)

@@ -42,10 +42,12 @@ func names(keys map[string]schema.GroupResource) []string {
 // TestRotateKubernetes: a rotation finds the resources whose keys have other names or no
 // group, also those that are in plain text.
 func TestRotateKubernetes(t *testing.T) {
+	t.Parallel()
 	for name, resources := range map[string][]string{
 		"named": names(workloadKeys), "wildcards": {"*.*"}, "wildcards of groups": {"*.", "*.apps", "*.networking.k8s.io"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			a := apiServer{t, newEtcd(t), filepath.Join(t.TempDir(), "config.yaml")}
 			ensure(t, a.file, resources...)
 			for key, resource := range workloadKeys {
@@ -82,6 +84,7 @@ func TestRotateKubernetes(t *testing.T) {
 // TestRotateLeavesNoPlainText: entries for resources of the same name in other groups, and
 // for services, do not decide about secrets and endpoints.
 func TestRotateLeavesNoPlainText(t *testing.T) {
+	t.Parallel()
 	a := apiServer{t, newEtcd(t), filepath.Join(t.TempDir(), "config.yaml")}
 	ensure(t, a.file, "services", "secrets.example.com", "secrets", "endpoints")
 	ensure(t, a.file, "secrets", "endpoints") // the others are in plain text from now on
@@ -102,6 +105,7 @@ func TestRotateLeavesNoPlainText(t *testing.T) {
 // TestCheckReadableKubernetes: the values of each resource are checked where they are
 // stored.
 func TestCheckReadableKubernetes(t *testing.T) {
+	t.Parallel()
 	a := apiServer{t, newEtcd(t), filepath.Join(t.TempDir(), "config.yaml")}
 	for key, resource := range workloadKeys {
 		for _, entry := range []string{resource.String(), "*." + resource.Group} {
@@ -131,6 +135,7 @@ func TestCheckReadableKubernetes(t *testing.T) {
 // TestStoredBelow: the prefixes of each resource, by its name and by its group, are those
 // where the stores of Kubernetes have it.
 func TestStoredBelow(t *testing.T) {
+	t.Parallel()
 	config := kubeapiserver.NewStorageFactoryConfig()
 	config.APIResourceConfig = serverstorage.NewResourceConfig()
 	builtIn, err := config.Complete(options.NewEtcdOptions(storagebackend.NewDefaultConfig("/registry", nil))).New()

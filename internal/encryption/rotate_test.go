@@ -163,6 +163,7 @@ func (a apiServer) checkAll() {
 }
 
 func TestRotate(t *testing.T) {
+	t.Parallel()
 	a := filled(t)
 	// Written while nothing was encrypted.
 	if _, err := a.client.Put(t.Context(), "/registry/secrets/default/plain", "plain"); err != nil {
@@ -205,8 +206,10 @@ func TestRotate(t *testing.T) {
 // also after the next start has seen the file, and the next rotation continues
 // with the same key.
 func TestRotateContinues(t *testing.T) {
+	t.Parallel()
 	for _, moment := range []string{"encrypt 1", "read 1", "rewrite 3", "read 2", "alone 2", "compact 1"} {
 		t.Run(moment, func(t *testing.T) {
+			t.Parallel()
 			a := filled(t)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			var mu sync.Mutex
@@ -242,6 +245,7 @@ func TestRotateContinues(t *testing.T) {
 // TestRotateKeepsTheKeyThatIsNeeded: an object that cannot be decrypted is named
 // and the old key stays.
 func TestRotateKeepsTheKeyThatIsNeeded(t *testing.T) {
+	t.Parallel()
 	a := filled(t)
 	before := keysOf(t, a.file)
 	if _, err := a.client.Put(t.Context(), "/registry/secrets/default/damaged", before[0]+"damaged"); err != nil {
@@ -259,6 +263,7 @@ func TestRotateKeepsTheKeyThatIsNeeded(t *testing.T) {
 // TestRotateWithOtherServers: nothing is begun while other servers use the etcd,
 // and the old key stays when one has come meanwhile, until it has gone.
 func TestRotateWithOtherServers(t *testing.T) {
+	t.Parallel()
 	a, others := filled(t), errors.New("other servers use this etcd")
 	r := a.rotation(silent)
 	r.Alone = func(context.Context) error { return others }
@@ -302,6 +307,7 @@ func keysOf(t *testing.T, file string) []string {
 }
 
 func TestNothingToRotate(t *testing.T) {
+	t.Parallel()
 	kms := "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n  providers:\n  - kms: {apiVersion: v2, name: vault, endpoint: unix:///vault}\n"
 	for name, test := range map[string]struct{ content, want string }{"no file": {"", "none to rotate"}, "KMS": {kms, "was edited"}} {
 		t.Run(name, func(t *testing.T) {
@@ -323,6 +329,7 @@ func TestNothingToRotate(t *testing.T) {
 
 // TestCheckReadable names what has happened to the key.
 func TestCheckReadable(t *testing.T) {
+	t.Parallel()
 	a := filled(t)
 	c, err := read(a.file)
 	if err != nil {

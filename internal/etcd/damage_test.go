@@ -58,16 +58,23 @@ func dropChecksum(t *testing.T, dir string) {
 // refused fails unless the data is refused with the remedy.
 func refused(t *testing.T, dir, what string) {
 	t.Helper()
-	err := Verify(t.Context(), dir)
-	if err == nil {
+	if err := Verify(t.Context(), dir); err == nil {
 		t.Errorf("%s was not noticed", what)
-	} else if !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "kube-hyper-mini backup restore") {
+	} else {
+		hasRemedy(t, err, dir, what)
+	}
+}
+
+func hasRemedy(t *testing.T, err error, dir, what string) {
+	t.Helper()
+	if !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "kube-hyper-mini backup restore") {
 		t.Errorf("%s: %v", what, err)
 	}
 }
 
 // TestAlteredBytesAreFoundAfterAStop is the reason for the checksum.
 func TestAlteredBytesAreFoundAfterAStop(t *testing.T) {
+	t.Parallel()
 	dir, content := populated(t)
 	file := DatabaseFile(dir)
 	good, err := os.ReadFile(file)
@@ -134,6 +141,7 @@ func TestMain(m *testing.M) {
 // TestDamageIsFoundAfterACrash: without a checksum, damaged data is refused and sound data
 // is not, whether bbolt reports the damage or ends the process.
 func TestDamageIsFoundAfterACrash(t *testing.T) {
+	t.Parallel()
 	dir, content := populated(t)
 	dropChecksum(t, dir)
 	file := DatabaseFile(dir)
@@ -147,7 +155,7 @@ func TestDamageIsFoundAfterACrash(t *testing.T) {
 		flip(t, file, page*pageSize+countAt)
 		if err := Verify(t.Context(), dir); err != nil {
 			counts++
-			refused(t, dir, fmt.Sprintf("an altered page %d", page))
+			hasRemedy(t, err, dir, fmt.Sprintf("an altered page %d", page))
 		}
 		flip(t, file, page*pageSize+countAt)
 	}
@@ -163,6 +171,7 @@ func TestDamageIsFoundAfterACrash(t *testing.T) {
 
 // TestPiecesOfALargeDatabase: the checksum of a database above the bound is that of pieces.
 func TestPiecesOfALargeDatabase(t *testing.T) {
+	t.Parallel()
 	dir, _ := populated(t)
 	file := DatabaseFile(dir)
 	data, err := os.ReadFile(file)
@@ -189,6 +198,7 @@ func TestPiecesOfALargeDatabase(t *testing.T) {
 
 // TestUnknownMetaKeysAreAccepted: another version of etcd may have written them.
 func TestUnknownMetaKeysAreAccepted(t *testing.T) {
+	t.Parallel()
 	dir, content := populated(t)
 	dropChecksum(t, dir)
 	change := func(change func(meta *bbolt.Bucket) error) {
@@ -216,6 +226,7 @@ func TestUnknownMetaKeysAreAccepted(t *testing.T) {
 // TestOneTornMetaPageIsAccepted: a crash leaves one, and etcd's log has what the older page
 // lacks.
 func TestOneTornMetaPageIsAccepted(t *testing.T) {
+	t.Parallel()
 	const checksumOfMeta = 16 + 56 // in its page
 	for _, page := range []int{0, 1} {
 		dir, content := populated(t)
@@ -232,6 +243,7 @@ func TestOneTornMetaPageIsAccepted(t *testing.T) {
 // TestMissingFilesAreFound: without one of its files, a member does not start empty, and
 // does not skip later writes.
 func TestMissingFilesAreFound(t *testing.T) {
+	t.Parallel()
 	newest := func(dir string) string {
 		files, err := filepath.Glob(filepath.Join(dir, "member", "wal", "*.wal"))
 		if err != nil || len(files) == 0 {
@@ -270,6 +282,7 @@ func TestMissingFilesAreFound(t *testing.T) {
 // TestLostDatabaseIsRecreatedOrRefused: the log has all entries of a young member, and not
 // all of an older one.
 func TestLostDatabaseIsRecreatedOrRefused(t *testing.T) {
+	t.Parallel()
 	dir, content := populated(t)
 	if err := os.Remove(DatabaseFile(dir)); err != nil {
 		t.Fatal(err)

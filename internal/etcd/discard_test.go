@@ -9,6 +9,7 @@ import (
 // TestDiscard removes what an interrupted first start left, readable or not,
 // and nothing that has keys.
 func TestDiscard(t *testing.T) {
+	t.Parallel()
 	torn := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(torn, "member", "wal"), 0o700); err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -51,6 +50,7 @@ func stop(t *testing.T, m *running) {
 }
 
 func TestDataSurvivesARestart(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "[a-z]*", "etcd") // a name like any other
 	config := Config{Dir: dir, QuotaBytes: 64 << 20, Fsync: true, Logger: zap.NewNop()}
 	m := startWith(t, config)
@@ -67,6 +67,7 @@ func TestDataSurvivesARestart(t *testing.T) {
 }
 
 func TestWatchersAreIndependent(t *testing.T) {
+	t.Parallel()
 	m := start(t, filepath.Join(t.TempDir(), "etcd"))
 	defer stop(t, m)
 	first, second := m.NewWatcher(), m.NewWatcher()
@@ -81,30 +82,9 @@ func TestWatchersAreIndependent(t *testing.T) {
 	_ = second.Close() // as above
 }
 
-func TestUnreadableDataIsAnError(t *testing.T) {
-	for name, pattern := range map[string]string{"the log": "member/wal/*.wal", "the database": "member/snap/db"} {
-		t.Run(name, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "etcd")
-			stop(t, start(t, dir))
-			files, err := filepath.Glob(filepath.Join(dir, pattern))
-			if err != nil || len(files) == 0 {
-				t.Fatalf("no files match %s: %v", pattern, err)
-			}
-			for _, file := range files {
-				if err := os.WriteFile(file, []byte(strings.Repeat("garbage ", 1<<14)), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			_, err = begin(t.Context(), Config{Dir: dir, QuotaBytes: 64 << 20, Fsync: true, Logger: zap.NewNop()})
-			if err == nil || !strings.Contains(err.Error(), dir) {
-				t.Errorf("it said: %v", err)
-			}
-		})
-	}
-}
-
 // TestReadsWaitForTheElection: etcd fails the reads that wait while the member is elected.
 func TestReadsWaitForTheElection(t *testing.T) {
+	t.Parallel()
 	m, err := begin(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
@@ -116,6 +96,7 @@ func TestReadsWaitForTheElection(t *testing.T) {
 }
 
 func TestAReadyMemberNeedsNoWait(t *testing.T) {
+	t.Parallel()
 	m := start(t, t.TempDir())
 	defer stop(t, m)
 	ended, cancel := context.WithCancel(t.Context())
@@ -130,6 +111,7 @@ func TestAReadyMemberNeedsNoWait(t *testing.T) {
 // TestNoTurnForEndedRequests: a stop ends requests that wait for a turn, and gives them
 // the turn of another one.
 func TestNoTurnForEndedRequests(t *testing.T) {
+	t.Parallel()
 	m := start(t, t.TempDir())
 	defer stop(t, m)
 	ended, cancel := context.WithCancel(t.Context())
@@ -149,6 +131,7 @@ func TestNoTurnForEndedRequests(t *testing.T) {
 }
 
 func TestWaitingCanBeCancelled(t *testing.T) {
+	t.Parallel()
 	m, err := begin(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
@@ -166,6 +149,7 @@ func TestWaitingCanBeCancelled(t *testing.T) {
 
 // TestRestartsOverAGrowingLog: each election comes while the log is applied.
 func TestRestartsOverAGrowingLog(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "etcd")
 	for i := range 20 {
 		m := start(t, dir)
@@ -186,6 +170,7 @@ func TestRestartsOverAGrowingLog(t *testing.T) {
 // TestFatalErrorEndsTheMemberOnly: etcd writes fatal lines on
 // goroutines of its own, and may hold its locks then.
 func TestFatalErrorEndsTheMemberOnly(t *testing.T) {
+	t.Parallel()
 	m := start(t, filepath.Join(t.TempDir(), "etcd"))
 	locked := make(chan struct{})
 	go func() {

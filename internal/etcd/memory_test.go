@@ -60,6 +60,7 @@ func heap() int64 {
 // TestLogOfLargeValues: a snapshot is made before many files of the log were written, so
 // that a start does not read them, and old files are removed.
 func TestLogOfLargeValues(t *testing.T) {
+	t.Parallel()
 	m := startWith(t, Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 2 << 30, Logger: zap.NewNop()})
 	defer stop(t, m)
 	value := strings.Repeat("x", 1<<20)

@@ -15,6 +15,7 @@ import (
 // TestStopWhileTheDatabaseIsOpened: etcd waits for the lock of the database as it reads a
 // large one. Run does not wait for it, and what it has opened is closed.
 func TestStopWhileTheDatabaseIsOpened(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "etcd")
 	closed := make(chan struct{})
 	config := Config{Dir: dir, QuotaBytes: 64 << 20, Logger: zap.NewNop()}

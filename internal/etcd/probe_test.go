@@ -127,6 +127,7 @@ func (p *peeked) Read(b []byte) (int, error) { return p.reader.Read(b) }
 
 // TestProbe: the error says what both sides do not agree on, and what to change.
 func TestProbe(t *testing.T) {
+	t.Parallel()
 	own, other := newAuthority(t, "own"), newAuthority(t, "other")
 	_, _, certFile, keyFile := own.sign(&x509.Certificate{NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	_, _, otherCert, otherKey := other.sign(&x509.Certificate{NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})

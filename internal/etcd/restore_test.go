@@ -8,6 +8,7 @@ import (
 // TestRevisionBump: a restore leads to a later revision than all restores before it, and
 // than what was written after them.
 func TestRevisionBump(t *testing.T) {
+	t.Parallel()
 	first := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	const journaled = 200
 	after := func(revision int64, now time.Time) int64 { return revision + int64(revisionBump(revision, 0, now)) }

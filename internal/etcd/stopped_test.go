@@ -18,6 +18,7 @@ import (
 // TestSnapshotStopped: the snapshot of a member that does not run has all that
 // was acknowledged, and the data is as it was, after a stop and after a crash.
 func TestSnapshotStopped(t *testing.T) {
+	t.Parallel()
 	for _, crashed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("crashed %v", crashed), func(t *testing.T) {
 			running, dir, scratch := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "scratch")
@@ -101,6 +102,7 @@ func checksums(t *testing.T, dir string) map[string]string {
 // TestReleases: the newest release that has written is known, and an older one
 // refuses.
 func TestReleases(t *testing.T) {
+	t.Parallel()
 	member := start(t, t.TempDir())
 	defer func() { stop(t, member) }()
 	old := datadir.Stamp{Format: 1, Version: "v1", Kubernetes: "v1.36.0", Etcd: "3.6.1"}
@@ -140,6 +142,7 @@ func TestReleases(t *testing.T) {
 
 // TestStopWhileACopyIsOpened: the wait for etcd has a bound, and the copy is removed.
 func TestStopWhileACopyIsOpened(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "etcd-1")
 		if err := os.MkdirAll(filepath.Join(dir, "member"), 0o700); err != nil {

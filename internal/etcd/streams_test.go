@@ -12,6 +12,7 @@ import (
 // TestStopWithWatches: a stream that looks up former values while the member stops does not
 // read the closed database, which would end the process.
 func TestStopWithWatches(t *testing.T) {
+	t.Parallel()
 	for range 4 {
 		m, stop, err := Start(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,48 +17,50 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 )
 
-// patience is how long a test waits for what must happen.
+// patience is how long a test waits for what must happen, of the fake clock.
 const patience = time.Minute
 
 func TestRemovedDirectoryIsReported(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "manifests")
-	mkdir := func() {
-		if err := os.Mkdir(dir, 0o755); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "manifests")
+		mkdir := func() {
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mkdir()
+		a := &Applier{dir: dir, client: fake.NewSimpleDynamicClient(runtime.NewScheme()), log: slog.New(slog.DiscardHandler)}
+		ctx, cancel := context.WithCancel(context.Background())
+		reports, ended := make(chan error, 100), make(chan struct{})
+		go func() {
+			defer close(ended)
+			a.follow(ctx, func(result applied) { reports <- errors.Join(result.failed...) })
+		}()
+		next := func(what string, failed bool) {
+			t.Helper()
+			select {
+			case err := <-reports:
+				if (err != nil) != failed {
+					t.Fatalf("%s: %v", what, err)
+				}
+			case <-time.After(patience):
+				t.Fatalf("%s: no report", what)
+			}
+		}
+		next("an empty directory", false)
+		if err := os.Remove(dir); err != nil {
 			t.Fatal(err)
 		}
-	}
-	mkdir()
-	a := &Applier{dir: dir, client: fake.NewSimpleDynamicClient(runtime.NewScheme()), log: slog.New(slog.DiscardHandler)}
-	ctx, cancel := context.WithCancel(context.Background())
-	reports, ended := make(chan error, 100), make(chan struct{})
-	go func() {
-		defer close(ended)
-		a.follow(ctx, func(result applied) { reports <- errors.Join(result.failed...) })
-	}()
-	next := func(what string, failed bool) {
-		t.Helper()
-		select {
-		case err := <-reports:
-			if (err != nil) != failed {
-				t.Fatalf("%s: %v", what, err)
+		next("no directory", true)
+		mkdir()
+		for err := range reports { // tries in between may have failed
+			if err == nil {
+				break
 			}
-		case <-time.After(patience):
-			t.Fatalf("%s: no report", what)
 		}
-	}
-	next("an empty directory", false)
-	if err := os.Remove(dir); err != nil {
-		t.Fatal(err)
-	}
-	next("no directory", true)
-	mkdir()
-	for err := range reports { // tries in between may have failed
-		if err == nil {
-			break
-		}
-	}
-	cancel()
-	<-ended
+		cancel()
+		<-ended
+	})
 }
 
 // TestFailuresAreCountedOnce: a failure whose text has several lines is one.

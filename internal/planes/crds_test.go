@@ -28,6 +28,7 @@ spec:
 // TestCRDs: a control plane has the CRDs of a config map with the label at its first start, those
 // that were added at a later one, and those of another control plane.
 func TestCRDs(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	host, err := kubernetes.NewForConfig(h.config)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 // TestWhoWakes: only credentials of a control plane, and those of its administrators on the host,
 // wake it.
 func TestWhoWakes(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	own, err := kubernetes.NewForConfig(h.config)
 	if err != nil {

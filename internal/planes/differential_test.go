@@ -83,6 +83,7 @@ func (h *testHost) get(t *testing.T, path string) (status int, body string) {
 // TestTwins: what one of two control planes with the same names has is not seen in the other one
 // or in the host, also with its continue tokens and resourceVersions.
 func TestTwins(t *testing.T) {
+	t.Parallel()
 	w := newTwins(t)
 	others := map[string]string{"acme": "beta", "beta": "acme"}
 	for name, other := range others {
@@ -124,6 +125,7 @@ func TestTwins(t *testing.T) {
 // TestImpersonation: the users that a request to a control plane impersonates are those of the
 // control plane, and the host is not asked as them.
 func TestImpersonation(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	host, err := kubernetes.NewForConfig(h.config)
 	if err != nil {
@@ -154,28 +156,10 @@ func TestImpersonation(t *testing.T) {
 	}
 }
 
-// TestCredentialsAtSleep: a control plane that sleeps accepts the credentials that it accepts
-// awake, and no others.
-func TestCredentialsAtSleep(t *testing.T) {
-	h := newHost(t)
-	h.create(t, "acme", nil)
-	h.create(t, "beta", nil)
-	tokens := map[string]func(*rest.Config){"acme": token(t, h.client(t, "acme")), "beta": token(t, h.client(t, "beta"))}
-	for _, asked := range []string{"acme", "beta"} {
-		for _, of := range []string{"acme", "beta"} {
-			for kind, credentials := range map[string]func(*rest.Config){"token": tokens[of], "certificate": h.adminOf(t, of)} {
-				h.sleepNow(t, asked)
-				if accepted := whoAmI(t, h.with(t, asked, credentials)) != ""; accepted != (asked == of) {
-					t.Errorf("%s asleep: the %s of %s is accepted: %v", asked, kind, of, accepted)
-				}
-			}
-		}
-	}
-}
-
 // TestReferences: a reference to a service reaches what the ServiceEndpoint of the same control
 // plane says.
 func TestReferences(t *testing.T) {
+	t.Parallel()
 	w := newTwins(t)
 	calls := map[string]*atomic.Int32{}
 	for name := range w.clients {

@@ -18,6 +18,7 @@ import (
 // TestRequestsInFlight: a control plane with too many requests refuses further ones, and others
 // do not.
 func TestRequestsInFlight(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	h.create(t, "acme", nil)
 	beta := h.create(t, "beta", nil)

@@ -11,6 +11,7 @@ import (
 // TestLargeBodies: the bound of what a connection of the host sends without a request does not
 // count the requests to control planes.
 func TestLargeBodies(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	maps := h.create(t, "acme", nil).CoreV1().ConfigMaps("default")
 	for i := range 40 { // ten times the bound

@@ -48,13 +48,13 @@ func whoAmI(t *testing.T, client kubernetes.Interface) string {
 // token makes a token of the service account default.
 func token(t *testing.T, client kubernetes.Interface) func(*rest.Config) {
 	t.Helper()
-	for { // until the controller has made the account
-		if _, err := client.CoreV1().ServiceAccounts("default").Get(t.Context(), "default", metav1.GetOptions{}); err == nil {
-			break
-		} else if !apierrors.IsNotFound(err) {
+	eventually(t, "the controller has made the account", func() bool {
+		_, err := client.CoreV1().ServiceAccounts("default").Get(t.Context(), "default", metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
 			t.Fatal(err)
 		}
-	}
+		return err == nil
+	})
 	request, err := client.CoreV1().ServiceAccounts("default").CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -81,6 +81,7 @@ func (h *testHost) adminOf(t *testing.T, name string) func(*rest.Config) {
 // TestCredentialsOfOthers: a control plane accepts its own credentials and those of the host's
 // users who may administer it, and no others; the host accepts none of a control plane.
 func TestCredentialsOfOthers(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	own, err := kubernetes.NewForConfig(h.config)
 	if err != nil {
@@ -120,6 +121,7 @@ func TestCredentialsOfOthers(t *testing.T) {
 // TestRevokedAdministrator: the watches of a control plane that a user of the host has opened end
 // when the host does not accept the user's certificate any more.
 func TestRevokedAdministrator(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	acme := h.create(t, "acme", nil)
 	opened, err := acme.CoreV1().ConfigMaps("").Watch(t.Context(), metav1.ListOptions{})
@@ -151,6 +153,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 // TestAdministrators: RBAC of the host says who administers a control plane.
 func TestAdministrators(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	own, err := kubernetes.NewForConfig(h.config)
 	if err != nil {
@@ -172,11 +175,7 @@ func TestAdministrators(t *testing.T) {
 		t.Fatal(err)
 	}
 	acme := h.with(t, "acme", credentials)
-	for whoAmI(t, acme) == "" { // until the host has seen the binding
-		if t.Context().Err() != nil {
-			t.Fatal("the binding has no effect")
-		}
-	}
+	eventually(t, "the host has seen the binding", func() bool { return whoAmI(t, acme) != "" })
 	if _, err := acme.CoreV1().Secrets("").List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Error(err)
 	}
@@ -187,6 +186,7 @@ func TestAdministrators(t *testing.T) {
 
 // TestPaths: only /clusters/NAME/ leads to a control plane.
 func TestPaths(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	h.create(t, "acme", nil)
 	for path, want := range map[string]int{
@@ -214,6 +214,7 @@ func TestPaths(t *testing.T) {
 // TestLifeOfAControlPlane: what is wrong is refused, a copy has the objects and credentials of
 // its own, and a deletion removes everything.
 func TestLifeOfAControlPlane(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	for message, test := range map[string]struct {
 		name string
@@ -258,19 +259,18 @@ func TestLifeOfAControlPlane(t *testing.T) {
 // awaitGone waits until the ControlPlane does not exist.
 func (h *testHost) awaitGone(t *testing.T, name string) {
 	t.Helper()
-	for {
+	eventually(t, "it is gone", func() bool {
 		_, err := h.objects.Get(t.Context(), name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return
-		}
-		if err != nil {
+		if err != nil && !apierrors.IsNotFound(err) {
 			t.Fatal(err)
 		}
-	}
+		return err != nil
+	})
 }
 
 // TestDamageOfOne: a control plane that does not start says why, and the others serve.
 func TestDamageOfOne(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	acme, beta := h.create(t, "acme", nil), h.create(t, "beta", nil)
 	for _, client := range []kubernetes.Interface{acme, beta} {
@@ -298,11 +298,11 @@ func TestDamageOfOne(t *testing.T) {
 	if err := os.Rename(dir+".moved", dir); err != nil {
 		t.Fatal(err)
 	}
-	for { // until the failure is forgotten
-		if _, err := acme.CoreV1().ConfigMaps("default").Get(t.Context(), "one", metav1.GetOptions{}); err == nil {
-			return
-		} else if !apierrors.IsServiceUnavailable(err) {
+	eventually(t, "the failure is forgotten", func() bool {
+		_, err := acme.CoreV1().ConfigMaps("default").Get(t.Context(), "one", metav1.GetOptions{})
+		if err != nil && !apierrors.IsServiceUnavailable(err) {
 			t.Fatal(err)
 		}
-	}
+		return err == nil
+	})
 }

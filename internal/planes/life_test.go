@@ -54,15 +54,13 @@ func (h *testHost) remove(t *testing.T, name string) {
 	if err := h.objects.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is gone", func() bool {
-		_, err := h.objects.Get(t.Context(), name, metav1.GetOptions{})
-		return apierrors.IsNotFound(err)
-	})
+	h.awaitGone(t, name)
 }
 
 // TestArchive: the last backup of a deleted control plane begins another one, and the same one
 // when its object comes back. The new ones have authorities of their own.
 func TestArchive(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	client := h.create(t, "acme", map[string]any{"deletion": deletionArchive})
 	addMap(t, client, "one")
@@ -88,6 +86,7 @@ func TestArchive(t *testing.T) {
 
 // TestArchiveUnused: a copy that was never started is archived.
 func TestArchiveUnused(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	addMap(t, h.create(t, "acme", nil), "one")
 	h.create(t, "copy", map[string]any{"deletion": deletionArchive, "from": map[string]any{"controlPlane": "acme"}})
@@ -97,6 +96,7 @@ func TestArchiveUnused(t *testing.T) {
 
 // TestStaleRemoval: the removal of a ControlPlane that has gone spares the next one of its name.
 func TestStaleRemoval(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	client := h.create(t, "acme", nil)
 	addMap(t, client, "one")
@@ -114,6 +114,7 @@ func TestStaleRemoval(t *testing.T) {
 
 // TestInterruptedCopy: a copy whose first start was killed before it had all keys starts.
 func TestInterruptedCopy(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	addMap(t, h.create(t, "acme", nil), "one")
 	client := h.create(t, "copy", map[string]any{"from": map[string]any{"controlPlane": "acme"}})
@@ -137,6 +138,7 @@ func TestInterruptedCopy(t *testing.T) {
 
 // TestFromJournal: a control plane begins with a moment of another one's journal.
 func TestFromJournal(t *testing.T) {
+	t.Parallel()
 	journals := t.TempDir()
 	h := newHost(t, func(c *config.ServerConfiguration) { c.Planes.Journal = journals })
 	client := h.create(t, "acme", map[string]any{"journal": map[string]any{"interval": "100ms"}})
@@ -157,6 +159,7 @@ func TestFromJournal(t *testing.T) {
 
 // TestMissingOrigin: a control plane whose backup is not there says so, and comes when it is.
 func TestMissingOrigin(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	if err := h.tryCreate(t.Context(), "acme", map[string]any{"from": map[string]any{"backup": "missing"}}); err != nil {
 		t.Fatal(err)
@@ -182,6 +185,7 @@ func TestMissingOrigin(t *testing.T) {
 // TestBackupAsleep: a control plane that has been in use since its last backup gets one backup
 // while it sleeps.
 func TestBackupAsleep(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	addMap(t, h.create(t, "acme", map[string]any{"backup": map[string]any{"schedule": "@every 1h"}}), "one")
 	h.sleepNow(t, "acme")
@@ -213,6 +217,7 @@ func TestBackupAsleep(t *testing.T) {
 
 // TestObjectQuota: creations beyond the number are refused, and possible after a deletion.
 func TestObjectQuota(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	client := h.create(t, "acme", nil)
 	addMap(t, client, "one")

@@ -187,6 +187,7 @@ func configMap(name string) *corev1.ConfigMap {
 }
 
 func TestSleepAndWake(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	client := h.create(t, "acme", nil)
 	maps := client.CoreV1().ConfigMaps("default")
@@ -207,6 +208,7 @@ func TestSleepAndWake(t *testing.T) {
 // TestParkedBeginning: a watch without a resourceVersion that has had no event outlives a sleep, and
 // one that begins with an object gets it.
 func TestParkedBeginning(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	client := h.create(t, "acme", nil)
 	awaitFirstWrites(t, client)
@@ -238,6 +240,7 @@ func TestParkedBeginning(t *testing.T) {
 // TestParkedTypes: watches of types with a watch cache, without one, of CRDs and of custom
 // resources outlive a sleep. Each gets what is written afterwards.
 func TestParkedTypes(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	client := h.create(t, "acme", nil)
 	config := rest.CopyConfig(h.config)

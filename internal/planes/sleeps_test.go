@@ -292,6 +292,7 @@ func (h *testHost) compact(t *testing.T, name string) {
 // TestNoEventIsLostOrRepeated: through many sleeps at any moment of concurrent writes, some with
 // the history compacted, each kind of client gets each event once and in order.
 func TestNoEventIsLostOrRepeated(t *testing.T) {
+	t.Parallel()
 	sleeps := 8
 	if text := os.Getenv(sleepsVariable); text != "" {
 		var err error

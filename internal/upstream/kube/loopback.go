@@ -24,7 +24,7 @@ import (
 // Gain: making the certificate takes a quarter of a cold start (bench, start; trial), and
 //   informers read without sockets, TLS and HTTP/2.
 // Breaks: the server's own clients are not authenticated, and no start succeeds. Tests:
-//   TestTour.
+//   TestReadme.
 
 // LoopbackHost is the host of the client of in-process requests. It is never resolved.
 const LoopbackHost = "https://apiserver.invalid"

@@ -31,7 +31,7 @@ import (
 //   26.7 s), and none of CRDs that were deleted.
 // Breaks: they call another method of the client, need the monitor of a type without
 //   objects, follow another version than kube-controller-manager, or an informer stops too
-//   early or never. Tests: TestBackgroundDeletion, TestResourceQuota,
+//   early or never. Tests: TestForegroundDeletion, TestResourceQuota,
 //   TestStorageVersionMigration, TestPreferredResources, TestUnusedInformersEnd,
 //   TestDeletedTypesReleaseGoroutines.
 

@@ -39,7 +39,7 @@ import (
 //   silent-remote).
 // Breaks: a document is missing at /openapi, or is served twice, the OpenAPI controllers
 //   run, or managed fields of APIServices are deduced without schemas. TakeOpenAPI fails the
-//   start if a field has another name. Tests: TestServerSideApply, TestTour.
+//   start if a field has another name. Tests: TestServerSideApply, TestReadme.
 
 // OpenAPIConfigs are what both versions of OpenAPI are built with.
 type OpenAPIConfigs struct {

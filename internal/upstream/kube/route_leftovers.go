@@ -23,7 +23,7 @@ import (
 //   Each route has its own description of parameters that nearly all have.
 // Gain: 3.1 MB of live heap of each server, of 12 MB of a further one in a process (bench,
 //   library; trial).
-// Breaks: a start fails (DropRouteLeftovers), or requests panic. Tests: TestTour.
+// Breaks: a start fails (DropRouteLeftovers), or requests panic. Tests: TestReadme.
 
 // DropRouteLeftovers drops that of servers which do not serve yet, and has their routes share
 // equal descriptions of parameters.

@@ -46,7 +46,7 @@ import (
 //   what a new member lacks for its first milliseconds, and of every request that it
 //   refuses. The logs have no other mark than the text.
 // Gain: the log of a healthy server has no warnings, so that one means something.
-// Breaks: the warning shows as a warning. TestTour, TestDisabledAPIs and
+// Breaks: the warning shows as a warning. TestReadme, TestDisabledAPIs and
 //   TestStartLogsAboutTenLines fail for those of each start and of each new type.
 
 // harmlessPrefixes begin such messages.
