@@ -46,9 +46,9 @@ func TestOpensBrowser(t *testing.T) {
 	p := &page{t, browser(t), c.host()}
 	p.run("open the file", chromedp.Navigate(arguments))
 	p.sees("Overview", "Kubernetes")
-	if _, err := os.Stat(filepath.Dir(path)); !os.IsNotExist(err) {
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		harness.Eventually(t, "the file is removed", func() error {
-			if _, err := os.Stat(filepath.Dir(path)); !os.IsNotExist(err) {
+			if _, err := os.Stat(path); !os.IsNotExist(err) {
 				return fmt.Errorf("it is there: %v", err)
 			}
 			return nil
