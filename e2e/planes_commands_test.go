@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -87,6 +88,38 @@ func TestCertificatesOfAPlane(t *testing.T) {
 	if now := certs(t, s, "list", "--plane", "beta"); now != ofBeta {
 		t.Errorf("the certificates of beta were\n%sand are\n%s", ofBeta, now)
 	}
+}
+
+// TestRestoreOfTheServerOfPlanes: a restore of the server leaves its control planes as they are.
+func TestRestoreOfTheServerOfPlanes(t *testing.T) {
+	t.Parallel()
+	s, saved := withPlanes(t, "acme"), filepath.Join(t.TempDir(), "server.tar.gz")
+	harness.Runs(t, harness.ExitOK, "backup", "save", "--data-dir", s.Dir, saved)
+	harness.Runs(t, harness.ExitOK, "kubectl", "--data-dir", s.Dir, "--plane", "acme", "create", "configmap", "later")
+	s.Stop()
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "restore", "--data-dir", s.Dir, saved), "the control planes in "+filepath.Join(s.Dir, "planes"))
+	harness.StartIn(t, s.Dir, "--config", filepath.Join(harness.Root(t), "config", "examples", "planes", "config.yaml"))
+	harness.Runs(t, harness.ExitOK, "kubectl", "--data-dir", s.Dir, "--plane", "acme", "get", "configmap", "later")
+}
+
+// TestDoctorOfAPlane: `doctor --plane` checks the directory of that control plane, also while the
+// server is stopped, and says that there is none of the name.
+func TestDoctorOfAPlane(t *testing.T) {
+	t.Parallel()
+	s := withPlanes(t, "acme")
+	harness.Runs(t, harness.ExitOK, "kubectl", "--data-dir", s.Dir, "--plane", "acme", "get", "namespaces")
+	key := filepath.Join(s.Dir, "planes", "acme", "pki", "admin.key")
+	if err := os.Chmod(key, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	doctor := func(code int, plane string) string {
+		t.Helper()
+		return harness.Runs(t, code, "doctor", "--data-dir", s.Dir, "--plane", plane)
+	}
+	harness.Contains(t, doctor(harness.ExitFindings, "acme"), key)
+	harness.Contains(t, doctor(harness.ExitFailure, "nowhere"), "no control plane nowhere")
+	s.Stop()
+	harness.Contains(t, doctor(harness.ExitFindings, "acme"), key, "is stopped")
 }
 
 // planeKubeconfig is the administrator's kubeconfig for a control plane, with the certificate of

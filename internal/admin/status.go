@@ -110,6 +110,7 @@ type StatusSource struct {
 	Journal      *journal.Writer
 	CustomTypes  func(context.Context) (crds.Types, error)
 	Remote       func() (endpoints.Remote, error)
+	Warnings     func() []logging.Warning
 	Certificates func() (map[string]time.Time, error)
 }
 
@@ -147,7 +148,7 @@ func (s StatusSource) status(ctx context.Context) Status {
 	if status.Ready {
 		s.addObjects(ctx, &status)
 	}
-	status.Warnings = logging.Warnings()
+	status.Warnings = s.Warnings()
 	status.Memory = readMemory()
 	status.Backups = s.Backups()
 	if applier := s.Manifests(); applier != nil {

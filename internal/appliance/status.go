@@ -6,6 +6,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
 // healthy is called for the watchdog of the service manager. With an external etcd
@@ -42,6 +43,7 @@ func (s *server) status() admin.StatusSource {
 		ReadySince: s.readySince.Load, Controllers: s.controllers.Names,
 		Storage: s.api.storage, Maintenance: s.store.Maintenance(),
 		Backups: s.backups.Account, Journal: s.journal, Certificates: s.identity.Certificates().Expiry,
+		Warnings:    func() []logging.Warning { return logging.Warnings(s.log) },
 		CustomTypes: s.api.server.CustomTypes, Manifests: s.manifests.Load, Remote: s.api.server.RemoteServers,
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/planes"
 )
 
 const restoreHelp = `Replace the content of the data directory by that of a backup. The server
@@ -19,8 +20,9 @@ of that directory must be stopped. A directory that has data is named with --dat
 or --config.
 
 The backup is verified, and the new content is complete, before anything is moved.
-The previous content is kept in a directory in the data directory, which the last
-line of the output names. It can be used as a data directory itself.
+The previous content is kept in a directory in the data directory, which the output
+names. It can be used as a data directory itself. Control planes of the server (help
+planes) stay as they are.
 
 The revision is raised above all that clients have seen, so that clients with a watch
 list the objects again. The saved configuration is put beside the data for reading;
@@ -118,6 +120,10 @@ func printRestored(out io.Writer, dataDir string, restored *backup.Restored) err
 	}
 	if restored.Old != "" {
 		text += fmt.Sprintf("the previous content is in %s\n", restored.Old)
+	}
+	kept := planes.Dir(dataDir, "")
+	if found, _ := datadir.Exists(kept); found { // a sentence for people
+		text += fmt.Sprintf("the control planes in %s are as they were, and have backups of their own\n", kept)
 	}
 	_, err := io.WriteString(out, text)
 	return err

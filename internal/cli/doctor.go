@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/doctor"
@@ -80,7 +81,15 @@ func examine(cmd *cobra.Command, flags *clientFlags) (*doctor.Report, error) {
 	running := false
 	if unreadable == nil {
 		_, err := admin.QueryStatus(cmd.Context(), kubeconfig)
-		running = err == nil
+		if running = err == nil; !running && flags.plane != "" && serves(cmd, flags) {
+			return nil, err
+		}
+	}
+	if cfg, err = planeConfig(cfg, flags.plane); err != nil {
+		return nil, err
+	}
+	if flags.plane != "" { // its server's
+		cfg.Journal, cfg.Backup, cfg.Serving = config.Journal{}, config.Backup{}, config.Serving{}
 	}
 	checked := parts.Doctor(cfg)
 	report, err := doctor.Directory(cmd.Context(), checked, running)
@@ -93,6 +102,15 @@ func examine(cmd *cobra.Command, flags *clientFlags) (*doctor.Report, error) {
 		report.Skipped = append(report.Skipped, doctor.Skipped{Check: "server", Reason: unreadable.Error()})
 	}
 	return report, nil
+}
+
+// serves reports whether the server of a control plane answers.
+func serves(cmd *cobra.Command, flags *clientFlags) bool {
+	kubeconfig, err := flags.readServer(cmd)
+	if err == nil {
+		_, err = admin.QueryStatus(cmd.Context(), kubeconfig)
+	}
+	return err == nil
 }
 
 // examineServer checks a running server.

@@ -42,9 +42,20 @@ type recentWarnings struct {
 // recent has the warnings of this process.
 var recent = recentWarnings{now: time.Now}
 
-// Warnings returns the warnings and errors that this process has logged in the last
-// hour, the latest last.
-func Warnings() []Warning { return recent.read() }
+// Warnings returns the warnings and errors that the log has had in the last hour, the latest
+// last: those of this process, unless [KeepWarnings] keeps those of the log apart.
+func Warnings(log *slog.Logger) []Warning {
+	if h, ok := log.Handler().(*recentHandler); ok {
+		return h.recent.read()
+	}
+	return recent.read()
+}
+
+// KeepWarnings returns a handler that also keeps the warnings and errors of a log for
+// [Warnings], without those of others.
+func KeepWarnings(handler slog.Handler) slog.Handler {
+	return &recentHandler{Handler: handler, recent: &recentWarnings{now: time.Now}}
+}
 
 func (r *recentWarnings) read() []Warning {
 	r.mu.Lock()

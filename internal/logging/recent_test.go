@@ -47,3 +47,21 @@ func TestRecentWarningsAreBounded(t *testing.T) {
 		t.Errorf("%d texts are kept, the first is %q", len(got), got[0].Text)
 	}
 }
+
+// TestKeepWarnings: a log whose warnings are kept apart has its own, and the log below has all.
+func TestKeepWarnings(t *testing.T) {
+	now := time.Now()
+	all, log := newRecent(&now)
+	acme, beta := slog.New(KeepWarnings(log.Handler())).With("plane", "acme"), slog.New(KeepWarnings(log.Handler()))
+	acme.Warn("the disk is slow")
+	log.Warn("of the process")
+	if got := Warnings(acme.With("more", 1)); len(got) != 1 || got[0].Text != "the disk is slow plane=acme" {
+		t.Errorf("acme has %+v", got)
+	}
+	if got := Warnings(beta); len(got) != 0 {
+		t.Errorf("beta has %+v", got)
+	}
+	if got := all.read(); len(got) != 2 {
+		t.Errorf("the process has %+v", got)
+	}
+}

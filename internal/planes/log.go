@@ -3,6 +3,8 @@ package planes
 import (
 	"context"
 	"log/slog"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
 // warnings passes warnings and errors on: a host has many control planes, which start and stop
@@ -22,7 +24,8 @@ func (w warnings) WithAttrs(attributes []slog.Attr) slog.Handler {
 // WithGroup implements [slog.Handler].
 func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handler.WithGroup(name)} }
 
-// warningsOf returns the log of a control plane.
+// warningsOf returns the log of a control plane, whose administrators see its warnings, and not
+// those of others.
 func warningsOf(log *slog.Logger, name string) *slog.Logger {
-	return slog.New(warnings{log.Handler()}).With("plane", name)
+	return slog.New(logging.KeepWarnings(warnings{log.Handler()})).With("plane", name)
 }

@@ -36,8 +36,8 @@ func Restore(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Log
 }
 
 func restoreConfig(cfg *config.ServerConfiguration) backup.RestoreConfig {
-	// The spool of the journal has the identity of its writer.
-	restore := backup.RestoreConfig{Keep: []string{"journal"}, DataDir: cfg.DataDir, Named: cfg.NamedPaths(),
+	// The spool of the journal has the identity of its writer. Control planes have backups of their own.
+	restore := backup.RestoreConfig{Keep: []string{"journal", "planes"}, DataDir: cfg.DataDir, Named: cfg.NamedPaths(),
 		Stamp: datadir.CurrentStamp()}
 	// Backups in the data directory are not part of the data.
 	if inside, below := strings.CutPrefix(cfg.Backup.Dir, cfg.DataDir+string(filepath.Separator)); below {
