@@ -42,6 +42,9 @@ func (c Connection) hint(message string) string {
 	if c.Plane != "" && strings.HasSuffix(message, "(NotFound): the server could not find the requested resource") {
 		return "\nThere is perhaps no control plane " + c.Plane + ": kube-hyper-mini kubectl get controlplanes lists them."
 	}
+	if c.Plane != "" && strings.HasSuffix(message, "(ServiceUnavailable): the server is currently unable to handle the request") {
+		return "\nWhy: kube-hyper-mini kubectl get controlplane " + c.Plane + " -o wide"
+	}
 	if !c.Generic || !notServed.MatchString(message) {
 		return ""
 	}
