@@ -20,8 +20,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/planes"
 )
 
-var errNoPlane = errors.New("it is empty: name a ControlPlane")
-
 // kubectlName is the name of kubectl's command.
 const kubectlName = "kubectl"
 
