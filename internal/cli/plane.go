@@ -94,7 +94,8 @@ func (f *clientFlags) refuseUnknown(cmd *cobra.Command) error {
 
 // ofPlane returns the configuration with the journal of the control plane of --plane instead of
 // the server's, which has the objects of others.
-func (f *objectFlags) ofPlane(cmd *cobra.Command, cfg *config.ServerConfiguration) (*config.ServerConfiguration, error) {
+func (f *objectFlags) ofPlane(cmd *cobra.Command,
+	cfg *config.ServerConfiguration) (*config.ServerConfiguration, error) {
 	kubeconfig, err := f.readServer(cmd)
 	if err != nil {
 		return nil, err

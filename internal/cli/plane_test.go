@@ -47,7 +47,8 @@ func TestPlaneJournal(t *testing.T) {
 	} {
 		cfg := config.Default()
 		cfg.Journal.Destination, cfg.Planes.Journal = "/server", c.below
-		got, err := withPlaneJournal(cfg, "acme", &planeObject{planes.Spec{Journal: c.spec}, planes.Status{Journal: c.journal}})
+		got, err := withPlaneJournal(cfg, "acme",
+			&planeObject{planes.Spec{Journal: c.spec}, planes.Status{Journal: c.journal}})
 		text := fmt.Sprint(err)
 		if err == nil {
 			text = got.Journal.Destination
