@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -36,6 +38,46 @@ func TestKubectlOfAPlane(t *testing.T) {
 	harness.Contains(t, harness.Runs(t, harness.ExitFailure, kubectl("--plane", "nowhere", "get", "namespaces")...), "no control plane nowhere")
 	harness.Contains(t, harness.Runs(t, harness.ExitUsage, kubectl("--plane", "../acme", "get", "namespaces")...), "not the name of a ControlPlane")
 	harness.Contains(t, harness.Runs(t, harness.ExitUsage, kubectl("--plane", "acme", "get", "namespaces", "--kubeconfig", s.Kubeconfig)...), "leave one out")
+}
+
+// TestUnknownPlane: commands say that the server has no such control plane, and give nothing for it.
+func TestUnknownPlane(t *testing.T) {
+	t.Parallel()
+	s := withPlanes(t)
+	for _, args := range [][]string{{"kubeconfig"}, {"console", "--no-browser"}, {"backup", "save"}} {
+		harness.Contains(t, harness.Runs(t, harness.ExitFailure, append(args, "--data-dir", s.Dir, "--plane", "nowhere")...), "there is no control plane nowhere", "get controlplanes")
+	}
+}
+
+// TestUndeleteInAPlane: `history` and `undelete` with --plane read the journal of that control
+// plane: the server's has the objects of others, under the same names.
+func TestUndeleteInAPlane(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := harness.Start(t, "--config", harness.ConfigFile(t, fmt.Sprintf("journal: {destination: %q, interval: 100ms}\nplanes: {enabled: true, journal: %q}\n",
+		filepath.Join(dir, "server"), filepath.Join(dir, "planes"))))
+	for name, spec := range map[string]string{"acme": "{journal: {}}", "plain": "{}"} {
+		s.Kubectl(fmt.Sprintf("{apiVersion: planes.kube-hyper-mini.io/v1alpha1, kind: ControlPlane, metadata: {name: %s}, spec: %s}", name, spec), "create", "-f", "-")
+		s.Await("condition=Ready", "controlplane", name)
+	}
+	create, remove := []string{"create", "configmap", "same", "--from-literal"}, []string{"delete", "configmap", "same"}
+	s.Kubectl("", append(create, "who=server")...)
+	s.Kubectl("", s.InPlane("acme", append(create, "who=acme")...)...)
+	s.Kubectl("", remove...)
+	s.Kubectl("", s.InPlane("acme", remove...)...)
+	command := func(name string) []string {
+		return []string{"configmap", "same", "-n", "default", "--data-dir", s.Dir, "--plane", name}
+	}
+	harness.Eventually(t, "the deletion is in the journal of acme", func() error {
+		if out, code := harness.CLI(t, append([]string{"history", "get"}, command("acme")...)...); code != 0 || !strings.Contains(out, "deleted") {
+			return errors.New(out)
+		}
+		return nil
+	})
+	harness.Runs(t, harness.ExitOK, append([]string{"undelete"}, command("acme")...)...)
+	harness.Contains(t, s.Kubectl("", s.InPlane("acme", "get", "configmap", "same", "-o", "jsonpath={.data.who}")...), "acme")
+	harness.Contains(t, harness.Runs(t, harness.ExitFailure, append([]string{"undelete"}, command("plain")...)...), "spec.journal is not set")
+	harness.Contains(t, harness.Runs(t, harness.ExitFailure, append([]string{"undelete"}, command("nowhere")...)...), "there is no control plane nowhere")
 }
 
 // TestCertificatesOfAPlane: `certs --plane` lists and replaces those of one control plane. Who

@@ -175,8 +175,15 @@ func checkDestination(cfg *config.ServerConfiguration, file string) error {
 // the data directory. That of a control plane is read through the running server only.
 func backupFrom(cmd *cobra.Command, flags *configFlags, cfg *config.ServerConfiguration,
 	options backup.Options) (backup.Produce, error) {
-	if err := datadir.RequireUsed(cfg.DataDir); err != nil {
-		return nil, fmt.Errorf("nothing to save: %w", err) // before a directory is made
+	if err := datadir.RequireUsed(cfg.DataDir); err != nil { // before a directory is made
+		if unknown := (&clientFlags{configFlags: *flags}).refuseUnknown(cmd); unknown != nil {
+			return nil, unknown
+		}
+		if flags.plane != "" {
+			return nil, fmt.Errorf("nothing to save: the control plane %s does not exist (kubectl get controlplanes lists "+
+				"them) or has no data yet, which its first request makes: %w", flags.plane, err)
+		}
+		return nil, fmt.Errorf("nothing to save: %w", err)
 	}
 	return func(ctx context.Context, w io.Writer) error {
 		return onServer(cmd, flags, func(log *slog.Logger) error {

@@ -114,7 +114,10 @@ func (f *clientFlags) readServer(cmd *cobra.Command) ([]byte, error) {
 	if err := clientcmd.ResolveLocalPaths(loaded); err != nil {
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)
 	}
-	return f.only(loaded, f.kubeconfig)
+	if data, err = f.only(loaded, f.kubeconfig); err == nil && f.plane != "" {
+		err = refusePlaneOfPlane(cmd, data, f.kubeconfig)
+	}
+	return data, err
 }
 
 // only returns the kubeconfig with the context of --context, if it is given, as the only one.

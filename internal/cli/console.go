@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 
@@ -38,7 +39,7 @@ it. A session ends after 12 hours, or after an hour in which no page of it was i
 				return usageError(err)
 			}
 			options, err := consoleOptions(cmd, flags)
-			if err != nil {
+			if err = cmp.Or(err, flags.refuseUnknown(cmd)); err != nil {
 				return err
 			}
 			options.Reload = func() (*rest.Config, error) {

@@ -51,7 +51,8 @@ func (f *objectFlags) add(cmd *cobra.Command) {
 	f.addClient(flags, "kubeconfig of the server (default: the local server's administrator, or KUBECONFIG without one)")
 	f.addContext(flags)
 	f.key.add(flags)
-	f.from.add(flags, "the journal in this directory or s3://BUCKET/PREFIX (default: journal.destination)")
+	f.from.add(flags, "the journal in this directory or s3://BUCKET/PREFIX (default: journal.destination, "+
+		"or with --plane that of the control plane)")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the object (default: that of the context)")
 }
 
@@ -78,6 +79,11 @@ func (f *objectFlags) open(cmd *cobra.Command, args []string) (*selectedObject, 
 	target, err := restoreTarget(f.at, f.revision)
 	if err != nil {
 		return nil, err
+	}
+	if f.plane != "" && f.from.from == "" {
+		if cfg, err = f.ofPlane(cmd, cfg); err != nil {
+			return nil, err
+		}
 	}
 	location := f.from.location(cfg)
 	if location.URL == "" {
@@ -121,7 +127,7 @@ func (f *objectFlags) open(cmd *cobra.Command, args []string) (*selectedObject, 
 // server and there is none on this machine, KUBECONFIG does.
 func (f *objectFlags) server(cmd *cobra.Command) (*rest.Config, string, error) {
 	data, err := f.read(cmd)
-	named := f.kubeconfig != "" || f.dataDir != "" || f.file != ""
+	named := f.kubeconfig != "" || f.dataDir != "" || f.file != "" || f.plane != "" // of the server on this machine
 	exit := new(exitError)
 	switch {
 	case !named && errors.As(err, &exit) && exit.code == ExitNotReady &&
@@ -147,7 +153,10 @@ func (f *objectFlags) server(cmd *cobra.Command) (*rest.Config, string, error) {
 		}
 	}
 	config, namespace, err := connection(cmd, data)
-	return config, cmp.Or(f.namespace, namespace), err
+	if err != nil {
+		return nil, "", err
+	}
+	return config, cmp.Or(f.namespace, namespace), f.refuseServerJournal(config.Host)
 }
 
 // kindAndName reads KIND NAME or KIND/NAME.

@@ -81,6 +81,9 @@ func (f *kubeconfigFlags) check(cmd *cobra.Command) error {
 // write prints or writes the kubeconfig.
 func (f *kubeconfigFlags) write(cmd *cobra.Command) error {
 	data, err := readAdminKubeconfig(cmd, &f.configFlags)
+	if err == nil {
+		err = (&clientFlags{configFlags: f.configFlags}).refuseUnknown(cmd)
+	}
 	if err == nil && f.server != "" {
 		data, err = withServer(cmd, &f.configFlags, data, f.server)
 	}

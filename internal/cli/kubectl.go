@@ -20,8 +20,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/planes"
 )
 
-var errNoPlane = errors.New("it is empty: name a ControlPlane")
-
 // kubectlName is the name of kubectl's command.
 const kubectlName = "kubectl"
 
@@ -128,8 +126,8 @@ func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, cfg *c
 	switch other := kubectl.Kubeconfig(args); {
 	case other != "" && plane != "":
 		return nil, nil, usageError(fmt.Errorf("--plane is of the local server, and --kubeconfig names another: "+
-			"leave one out; \"kube-hyper-mini kubeconfig --kubeconfig %s --plane %s\" prints a kubeconfig for the "+
-			"control plane", other, plane))
+			"leave one out; \"kube-hyper-mini kubeconfig create NAME --kubeconfig %s --plane %s\" makes a kubeconfig "+
+			"for the control plane", other, plane))
 	case other != "":
 		return args, nil, nil
 	}

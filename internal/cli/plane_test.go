@@ -1,8 +1,14 @@
 package cli
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"kube-hyper-mini.io/kube-hyper-mini/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/planes"
 )
 
 // TestAtPlane: the address in the kubeconfig is that of the control plane, and names that
@@ -20,5 +26,62 @@ func TestAtPlane(t *testing.T) {
 		if _, err := atPlane([]byte(text), name); err == nil {
 			t.Errorf("%q is accepted", name)
 		}
+	}
+}
+
+// TestPlaneJournal: the journal of a control plane is below planes.journal, and never the server's.
+func TestPlaneJournal(t *testing.T) {
+	own := &planes.Journal{}
+	for _, c := range []struct {
+		below, journal string
+		spec           *planes.Journal
+		want           string // the destination, or a part of the error
+	}{
+		{"/journals", "acme-1", own, "/journals/acme-1"},
+		{"s3://bucket/journals/", "acme-1", own, "s3://bucket/journals/acme-1"},
+		{"/journals", "", nil, "spec.journal is not set"},
+		{"/journals", "", own, "no journal yet"},
+		{"/journals", "../server", own, "no journal yet"},
+		{"/journals", "..", own, "no journal yet"},
+		{"", "acme-1", own, "planes.journal"},
+	} {
+		cfg := config.Default()
+		cfg.Journal.Destination, cfg.Planes.Journal = "/server", c.below
+		got, err := withPlaneJournal(cfg, "acme",
+			&planeObject{planes.Spec{Journal: c.spec}, planes.Status{Journal: c.journal}})
+		text := fmt.Sprint(err)
+		if err == nil {
+			text = got.Journal.Destination
+		}
+		if !strings.Contains(text, c.want) || (err == nil) != (got != nil) || cfg.Journal.Destination != "/server" {
+			t.Errorf("%+v: %s", c, text)
+		}
+	}
+}
+
+// TestKubeconfigOfAPlane: --plane is not added to the kubeconfig of a control plane, and that does
+// not lead to the journal of the server.
+func TestKubeconfigOfAPlane(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "acme")
+	const text = "{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}], " +
+		"clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1/clusters/acme'}}]}"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"status"}, {"doctor"}, {"console"}, {"kubeconfig", "create", "jane"}} {
+		_, errs, code := runCLI(t, append(args, "--kubeconfig", file, "--plane", "beta")...)
+		if code != ExitUsage || !strings.Contains(errs, "that of the control plane acme already: leave out --plane") {
+			t.Errorf("%v: exit code %d: %s", args, code, errs)
+		}
+	}
+	const url = "https://127.0.0.1:1/clusters/acme/"
+	if err := (&objectFlags{}).refuseServerJournal(url); err == nil || !strings.Contains(err.Error(), "--plane acme") {
+		t.Errorf("the journal of the server is used: %v", err)
+	}
+	if err := (&objectFlags{from: fromFlags{from: "/mnt"}}).refuseServerJournal(url); err != nil {
+		t.Error(err)
+	}
+	if err := (&objectFlags{}).refuseServerJournal("https://127.0.0.1:1"); err != nil {
+		t.Error(err)
 	}
 }

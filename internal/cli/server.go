@@ -45,7 +45,7 @@ func (f *configFlags) addLocation(flags *pflag.FlagSet) {
 // addPlane is addLocation for what may also be done with a control plane of the server.
 func (f *configFlags) addPlane(flags *pflag.FlagSet) {
 	f.addLocation(flags)
-	flags.StringVar(&f.plane, "plane", "", "a ControlPlane of the server (see help planes)")
+	flags.Func("plane", "`name` of a ControlPlane of the server (see help planes)", planeFlag(&f.plane))
 }
 
 // addProfile adds the flag for the types that are served.

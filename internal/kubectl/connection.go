@@ -33,8 +33,14 @@ var notServed = regexp.MustCompile(
 		`\b(pod|deployment|replicaset|statefulset|daemonset|service|node|job|cronjob|ingress|networkpolic|` +
 		`persistentvolume|poddisruptionbudget|horizontalpodautoscaler|endpoint)`)
 
+// ownFlag matches the error of kubectl about a flag of this program after kubectl's command.
+var ownFlag = regexp.MustCompile(`unknown flag: (--plane|--data-dir|--config)\b`)
+
 // hint is what to do about an error of kubectl; empty if nothing is known.
 func (c Connection) hint(message string) string {
+	if flag := ownFlag.FindStringSubmatch(message); flag != nil {
+		return "\nPut " + flag[1] + " before the command: kube-hyper-mini kubectl " + flag[1] + " VALUE COMMAND"
+	}
 	refused := "The connection to the server " + strings.TrimPrefix(c.Address.Local, "https://") + " was refused"
 	if c.Start != "" && strings.HasPrefix(message, refused) {
 		return "\nThe server of this machine is stopped. Start it with " + c.Start

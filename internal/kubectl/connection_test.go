@@ -21,6 +21,10 @@ func TestHint(t *testing.T) {
 			t.Errorf("of a server with the profile kubernetes, or another: %s", got)
 		}
 	}
+	const late = "error: unknown flag: --plane\nSee 'kubectl get --help' for usage."
+	if got := (Connection{}).hint(late); !strings.Contains(got, "Put --plane before the command") {
+		t.Errorf("of a flag after the command: %q", got)
+	}
 	local := Connection{Address: Address{Local: "https://127.0.0.1:6443"}, Start: "kube-hyper-mini server"}
 	for message, hinted := range map[string]bool{
 		"The connection to the server 127.0.0.1:6443 was refused - did you specify the right host or port?": true,

@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+
+	"kube-hyper-mini.io/kube-hyper-mini/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/planes"
+)
+
+var errNoPlane = errors.New("it is empty: name a ControlPlane")
+
+// planeFlag sets the name of a control plane in a flag. An unset shell variable leaves it empty,
+// and the command would act on the server itself.
+func planeFlag(plane *string) func(string) error {
+	return func(text string) error {
+		if text == "" {
+			return errNoPlane
+		}
+		*plane = text
+		return nil
+	}
+}
+
+// errUnknownPlane is in the error about a control plane that the server does not have.
+var errUnknownPlane = errors.New("there is no control plane")
+
+// planeObject is what commands read of a ControlPlane.
+type planeObject struct {
+	Spec   planes.Spec   `json:"spec"`
+	Status planes.Status `json:"status"`
+}
+
+// findPlane reads a ControlPlane from the server of the kubeconfig. It does not wake it.
+func findPlane(cmd *cobra.Command, kubeconfig []byte, plane string) (*planeObject, error) {
+	if err := checkPlane(plane); err != nil {
+		return nil, err
+	}
+	config, _, err := connection(cmd, kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config.Timeout = requestTimeout
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("use the kubeconfig: %w", err)
+	}
+	object, err := client.Resource(planes.Resource).Get(cmd.Context(), plane, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
+		return nil, fmt.Errorf("%w %s: the server at %s has none; planes.enabled of its configuration is not set",
+			errUnknownPlane, plane, config.Host)
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("%w %s: kubectl get controlplanes lists them", errUnknownPlane, plane)
+	case apierrors.IsUnauthorized(err):
+		return nil, admin.Refused(config.Host)
+	case err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown: // not of the API
+		return nil, admin.NoAnswer(config.Host, err)
+	case err != nil:
+		return nil, fmt.Errorf("read the ControlPlane %s: %w", plane, err)
+	}
+	found := &planeObject{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, found); err != nil {
+		return nil, fmt.Errorf("read the ControlPlane %s: %w", plane, err)
+	}
+	return found, nil
+}
+
+// refuseUnknown returns an error if the server runs and says that it has no control plane of the
+// name in --plane. Without that flag it is nil.
+func (f *clientFlags) refuseUnknown(cmd *cobra.Command) error {
+	if f.plane == "" {
+		return nil
+	}
+	kubeconfig, err := f.readServer(cmd)
+	if err != nil {
+		return err
+	}
+	if _, err := findPlane(cmd, kubeconfig, f.plane); errors.Is(err, errUnknownPlane) {
+		return err
+	}
+	return checkPlane(f.plane)
+}
+
+// ofPlane returns the configuration with the journal of the control plane of --plane instead of
+// the server's, which has the objects of others.
+func (f *objectFlags) ofPlane(cmd *cobra.Command,
+	cfg *config.ServerConfiguration) (*config.ServerConfiguration, error) {
+	kubeconfig, err := f.readServer(cmd)
+	if err != nil {
+		return nil, err
+	}
+	found, err := findPlane(cmd, kubeconfig, f.plane)
+	if errors.Is(err, admin.ErrNoAnswer) {
+		return nil, f.unanswered(err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return withPlaneJournal(cfg, f.plane, found)
+}
+
+// withPlaneJournal returns the configuration with the journal of the control plane.
+func withPlaneJournal(cfg *config.ServerConfiguration, plane string,
+	found *planeObject) (*config.ServerConfiguration, error) {
+	name, below := found.Status.Journal, cfg.Planes.Journal
+	switch {
+	case found.Spec.Journal == nil:
+		return nil, fmt.Errorf("the control plane %s has no journal: its spec.journal is not set", plane)
+	case name == "" || name != path.Base(name) || name == "..":
+		return nil, fmt.Errorf("the control plane %s has no journal yet: its status.journal is %q", plane, name)
+	case below == "":
+		return nil, usageError(fmt.Errorf("where the journal of the control plane %s is, is not known: name the file with "+
+			"planes.journal with --config, or name the journal with --from", plane))
+	}
+	changed := *cfg
+	if changed.Journal.Destination = filepath.Join(below, name); strings.Contains(below, "://") {
+		changed.Journal.Destination = strings.TrimSuffix(below, "/") + "/" + name
+	}
+	return &changed, nil
+}
+
+// planeOf returns the name of the control plane at a URL; empty for the server itself.
+func planeOf(url string) string {
+	_, name, _ := strings.Cut(strings.TrimSuffix(url, "/"), "/clusters/")
+	return name
+}
+
+// refusePlaneOfPlane returns an error for a kubeconfig that --plane cannot be added to: that of a
+// control plane.
+func refusePlaneOfPlane(cmd *cobra.Command, kubeconfig []byte, file string) error {
+	config, _, err := connection(cmd, kubeconfig)
+	if err != nil || planeOf(config.Host) == "" {
+		return err
+	}
+	return usageError(fmt.Errorf("the kubeconfig %s is that of the control plane %s already: leave out --plane", file,
+		planeOf(config.Host)))
+}
+
+// refuseServerJournal returns an error for a control plane that the kubeconfig names without
+// --plane: the journal of the configuration is the server's, with the objects of others.
+func (f *objectFlags) refuseServerJournal(url string) error {
+	plane := planeOf(url)
+	if plane == "" || f.plane != "" || f.from.from != "" {
+		return nil
+	}
+	return usageError(fmt.Errorf("the kubeconfig is that of the control plane %s, and the journal that of its server: "+
+		"name that of the control plane with --from, or leave out --kubeconfig and give --plane %s", plane, plane))
+}
