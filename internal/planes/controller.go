@@ -280,7 +280,7 @@ func (c *controller) remove(ctx context.Context, o *object) error {
 		if o.Spec.Deletion != deletionArchive {
 			return nil
 		}
-		return p.archive(ctx)
+		return p.archive(ctx, o.DeletionTimestamp.Time)
 	})
 	if err != nil {
 		return errors.Join(err, c.writeStatus(ctx, o, Status{Phase: phaseFailed, Message: err.Error()}))

@@ -275,21 +275,22 @@ func (p *plane) holdLocked() (release func()) {
 // remove ends the control plane for good and removes its directory, after last has returned nil.
 func (p *plane) remove(ctx context.Context, last func() error) error {
 	release, err := p.hold(ctx)
-	if err != nil && !errors.Is(err, errNotFound) { // else the removal has begun before
+	switch {
+	case errors.Is(err, errNotFound): // last has returned nil before
+	case err != nil:
 		return fmt.Errorf("remove the control plane: %w", err)
-	}
-	if err := last(); err != nil {
-		if release != nil {
+	default:
+		if err := last(); err != nil {
 			release()
+			return err
 		}
-		return err
+		p.mu.Lock()
+		p.turn(gone)
+		for x := range p.watches {
+			x.cancel()
+		}
+		p.mu.Unlock()
 	}
-	p.mu.Lock()
-	p.turn(gone)
-	for x := range p.watches {
-		x.cancel()
-	}
-	p.mu.Unlock()
 	removed := filepath.Join(p.manager.dir(), removedPrefix+p.name)
 	if err := os.Rename(p.dir(), removed); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the control plane: %w", err)

@@ -53,8 +53,43 @@ func TestFailedArchive(t *testing.T) {
 	if err := os.Remove(dir); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is archived and gone", func() bool {
-		_, err := h.plane("acme")
-		return err != nil
-	})
+	h.awaitGone(t, "acme")
+}
+
+// TestArchiveOfMissing: a control plane whose directory has gone is not deleted without its archive,
+// and is if it never had one, or if a former process has archived it.
+func TestArchiveOfMissing(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	archive := map[string]any{"deletion": deletionArchive}
+	h.create(t, "unused", archive)
+	h.remove(t, "unused")
+
+	addMap(t, h.create(t, "acme", archive), "one")
+	h.await(t, "acme", func(o *object) bool { return o.Status.Made })
+	h.sleepNow(t, "acme")
+	p, err := h.plane("acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(p.dir(), p.dir()+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.objects.Delete(t.Context(), "acme", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	o := h.await(t, "acme", func(o *object) bool { return !o.DeletionTimestamp.IsZero() && o.Status.Message != "" })
+	if message := o.Status.Message; !strings.Contains(message, "put it back") || !strings.Contains(message, "to Delete") {
+		t.Error(message)
+	}
+	if err := os.Rename(p.dir()+".away", p.dir()); err != nil {
+		t.Fatal(err)
+	}
+	h.awaitGone(t, "acme")
+	if err := p.archived(o.DeletionTimestamp.Time); err != nil {
+		t.Errorf("it was archived: %v", err)
+	}
+	if err := p.archived(time.Now().Add(time.Minute)); err == nil {
+		t.Error("an archive of a former control plane is taken for its own")
+	}
 }
