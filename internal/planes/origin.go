@@ -82,11 +82,11 @@ func markCopied(dir string) error {
 // copy fills a directory from another control plane, which it puts to sleep first.
 func (c *controller) copy(ctx context.Context, from, target string) error {
 	source, err := c.plane(from)
-	if err != nil {
-		return fmt.Errorf("copy the control plane %s: %w", from, err)
+	var release func()
+	if err == nil {
+		release, err = source.hold(ctx)
 	}
-	release, err := source.hold(ctx)
-	if err != nil {
+	if err = sourceError(err, anotherOrigin); err != nil {
 		return fmt.Errorf("copy the control plane %s: %w", from, err)
 	}
 	defer release()
@@ -94,6 +94,21 @@ func (c *controller) copy(ctx context.Context, from, target string) error {
 		return fmt.Errorf("copy the control plane %s: %w", from, err)
 	}
 	return nil
+}
+
+// anotherOrigin is what remains if the origin does not come.
+const anotherOrigin = "delete this ControlPlane and make another, as spec.from cannot change"
+
+// sourceError is the error about a control plane that another one is made from: one that does not
+// exist is no lack of the other. It names what else than making it can be done.
+func sourceError(err error, otherwise string) error {
+	switch {
+	case errors.Is(err, errNotFound):
+		return errors.New("there is no such control plane: create it, or " + otherwise)
+	case errors.Is(err, errNotMade):
+		return errors.New(err.Error())
+	}
+	return err
 }
 
 // restore fills a directory from a backup or a journal.
@@ -114,6 +129,9 @@ func (m *Manager) restore(ctx context.Context, from From, target string) (err er
 	if errors.Is(err, backup.ErrEncrypted) {
 		return fmt.Errorf("the backup %s is encrypted: set planes.identityFile in the configuration of the server: %w",
 			from.Backup+from.Journal, err)
+	}
+	if err != nil && from.Journal != "" {
+		return fmt.Errorf("begin with the journal %s: %w; if it does not come, %s", from.Journal, err, anotherOrigin)
 	}
 	if err != nil {
 		return err

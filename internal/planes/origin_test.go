@@ -1,0 +1,60 @@
+package planes
+
+import (
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"kube-hyper-mini.io/kube-hyper-mini/config"
+)
+
+// TestNotMade: requests to a control plane that cannot be made get the reason, which names what to do,
+// if their user may see the ControlPlane; and it is made when its source is.
+func TestNotMade(t *testing.T) {
+	t.Parallel()
+	journals := t.TempDir()
+	h := newHost(t, func(c *config.ServerConfiguration) { c.Planes.Journal = journals })
+	for _, test := range []struct {
+		name string
+		spec map[string]any
+		want []string
+	}{
+		{"copy", map[string]any{"from": map[string]any{"controlPlane": "source"}}, []string{"create it", "spec.from cannot change"}},
+		{"further", map[string]any{"from": map[string]any{"controlPlane": "copy"}}, []string{"not made"}},
+		{"crds", map[string]any{"crds": map[string]any{"controlPlane": "source"}}, []string{"create it", "spec.crds.controlPlane"}},
+		{"then", map[string]any{"from": map[string]any{"journal": "gone-1"}}, []string{"gone-1", "no journal", "spec.from cannot change"}},
+	} {
+		name := test.name
+		client := h.create(t, name, test.spec)
+		_, err := client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
+		if !apierrors.IsServiceUnavailable(err) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		o := h.await(t, name, func(o *object) bool { return o.Status.Phase == phaseFailed })
+		for _, want := range test.want {
+			if !strings.Contains(err.Error(), want) || !strings.Contains(o.Status.Message, want) {
+				t.Errorf("%s answers %v, and has the status %s, without %s", name, err, o.Status.Message, want)
+			}
+		}
+	}
+	stranger := rest.AnonymousClientConfig(h.config)
+	stranger.Host += prefix + "copy"
+	client, err := kubernetes.NewForConfig(stranger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
+	if !apierrors.IsForbidden(err) || strings.Contains(err.Error(), "source") {
+		t.Errorf("who may not see it gets %v", err)
+	}
+	h.create(t, "source", nil)
+	h.await(t, "copy", func(o *object) bool { return o.Status.Made })
+	if _, err := h.client(t, "copy").CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Error(err)
+	}
+}
