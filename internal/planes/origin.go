@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
@@ -145,6 +146,9 @@ func (m *Manager) restore(ctx context.Context, from From, target string) (err er
 	return err
 }
 
+// named are the backups among which the newest in a directory is.
+var named = []string{backup.ReasonManual, backup.ReasonScheduled, backup.ReasonUpgrade, backup.ReasonArchive}
+
 // backupBelow returns the backup at a path below dir: the file, or the newest in the directory.
 func backupBelow(dir, name string) (string, error) {
 	if !isBelow(name) {
@@ -153,11 +157,15 @@ func backupBelow(dir, name string) (string, error) {
 	file := filepath.Join(dir, name)
 	info, err := os.Stat(file)
 	if err == nil && info.IsDir() {
-		file, _, err = backup.Latest(file, backup.ReasonManual, backup.ReasonScheduled,
-			backup.ReasonUpgrade, backup.ReasonArchive)
+		file, _, err = backup.Latest(file, named...)
 	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist) || err == nil && file == "":
+	case err == nil && file == "":
+		return "", fmt.Errorf("the directory %q below planes.backupDir, which is %s, has no file that is named as the "+
+			"server names backups: one of %s, then -20260101T030000Z.tar.gz or -20260101T030000Z.tar.gz.age; rename one so, "+
+			"or make another ControlPlane whose spec.from.backup names the file, as %s/FILE", name, dir,
+			strings.Join(named, ", "), name)
+	case errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("there is no backup %q below planes.backupDir, which is %s: put it there, "+
 			"or correct spec.from.backup of a new ControlPlane", name, dir)
 	case err != nil:

@@ -1,6 +1,9 @@
 package planes
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -56,5 +59,37 @@ func TestNotMade(t *testing.T) {
 	h.await(t, "copy", func(o *object) bool { return o.Status.Made })
 	if _, err := h.client(t, "copy").CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestBackupBelow: a directory stands for the newest backup in it by name, and one without such says
+// so.
+func TestBackupBelow(t *testing.T) {
+	dir := t.TempDir()
+	add := func(name string) {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("acme/mine.tar.gz")
+	add("beta/manual-20260101T030000Z.tar.gz")
+	add("beta/scheduled-20260102T030000Z.tar.gz.age")
+	for name, want := range map[string]string{
+		"acme/mine.tar.gz": "acme/mine.tar.gz", "beta": "beta/scheduled-20260102T030000Z.tar.gz.age",
+	} {
+		if file, err := backupBelow(dir, name); err != nil || file != filepath.Join(dir, want) {
+			t.Errorf("%s is %s: %v", name, file, err)
+		}
+	}
+	for name, wants := range map[string][]string{
+		"acme": {"has no file", "manual, ", "archive, ", "acme/FILE"}, "gone": {"put it there"}, "acme/gone": {"put it there"},
+	} {
+		_, err := backupBelow(dir, name)
+		for _, want := range wants {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, without %s", name, err, want)
+			}
+		}
 	}
 }
