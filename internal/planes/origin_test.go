@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
@@ -91,5 +92,27 @@ func TestBackupBelow(t *testing.T) {
 				t.Errorf("%s: %v, without %s", name, err, want)
 			}
 		}
+	}
+}
+
+// TestNotMadeAfterRestart: a new process knows the reason of the former one until it has tried again.
+func TestNotMadeAfterRestart(t *testing.T) {
+	t.Parallel()
+	host := config.Default()
+	host.DataDir = t.TempDir()
+	o := newObject("acme", map[string]any{"from": map[string]any{"controlPlane": "source"}})
+	o.Object["status"] = map[string]any{"phase": phaseFailed, "message": "no source"}
+	shrunk, err := shrink(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &controller{Manager: New(Config{Host: host}), cached: cache.NewStore(cache.MetaNamespaceKeyFunc)}
+	c.running = t.Context()
+	if err := c.cached.Add(shrunk); err != nil {
+		t.Fatal(err)
+	}
+	c.adopt()
+	if _, err := c.plane("acme"); !errors.Is(err, errNotMade) || !strings.Contains(err.Error(), "no source") {
+		t.Errorf("it is not available as %v", err)
 	}
 }
