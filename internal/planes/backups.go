@@ -92,14 +92,32 @@ func (p *plane) save(ctx context.Context, cfg *config.ServerConfiguration, reaso
 	return err
 }
 
-// archive makes the last backup of the control plane, which the caller holds.
-func (p *plane) archive(ctx context.Context) error {
+// archive makes the last backup of the control plane, which the caller holds and which is deleted
+// since the time.
+func (p *plane) archive(ctx context.Context, deleted time.Time) error {
 	if _, err := os.Stat(p.dir()); errors.Is(err, fs.ErrNotExist) {
-		return nil // it has no data, or was archived before
+		return p.archived(deleted)
 	}
 	if err := p.save(ctx, configuration(p.manager.config.Host, p.name, p.journal, p.currentSpec()),
 		backup.ReasonArchive); err != nil {
 		return fmt.Errorf("archive the control plane: %w; to delete it without a backup, set spec.deletion to Delete", err)
 	}
 	return nil
+}
+
+// archived returns an error if the data of a control plane without a directory is in no archive.
+func (p *plane) archived(deleted time.Time) error {
+	p.mu.Lock()
+	made := p.made
+	p.mu.Unlock()
+	if !made {
+		return nil // it never had data
+	}
+	// A former process may have archived and removed it.
+	_, last, err := backup.Latest(BackupDir(p.manager.config.Host, p.name), backup.ReasonArchive)
+	if err == nil && !last.Before(deleted) {
+		return nil
+	}
+	return errors.Join(err, fmt.Errorf("archive the control plane: its directory %s is missing: put it back; "+
+		"to delete it without a backup, set spec.deletion to Delete", p.dir()))
 }

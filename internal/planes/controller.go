@@ -116,8 +116,12 @@ func (c *controller) adopt() {
 		if err != nil {
 			continue // reconcile reports it
 		}
-		if o.DeletionTimestamp.IsZero() && o.Status.Phase != "" && !c.isUnfilled(o) {
+		switch {
+		case !o.DeletionTimestamp.IsZero() || o.Status.Phase == "":
+		case !c.isUnfilled(o):
 			c.know(o)
+		case o.Status.Message != "":
+			c.fail(o.Name, errors.New(o.Status.Message))
 		}
 	}
 }
@@ -134,6 +138,7 @@ func (c *controller) know(o *object) *plane {
 			p.lastUsed = o.CreationTimestamp.Time
 		}
 		c.planes[o.Name] = p
+		delete(c.failed, o.Name)
 	}
 	c.mu.Unlock()
 	p.mu.Lock()
@@ -196,6 +201,7 @@ func (c *controller) reconcile(ctx context.Context, name string) error {
 		return err
 	}
 	if !exists {
+		c.fail(name, nil)
 		return nil // it was removed before its finalizer
 	}
 	o, err := cached.(*kept).object()
@@ -210,6 +216,7 @@ func (c *controller) reconcile(ctx context.Context, name string) error {
 	c.mu.Unlock()
 	if p == nil && c.isUnfilled(o) {
 		if err := c.fill(ctx, o); err != nil {
+			c.fail(name, err)
 			return errors.Join(err, c.writeStatus(ctx, o, Status{Phase: phaseFailed, Message: err.Error()}))
 		}
 		o.Status.Made = true
@@ -280,7 +287,7 @@ func (c *controller) remove(ctx context.Context, o *object) error {
 		if o.Spec.Deletion != deletionArchive {
 			return nil
 		}
-		return p.archive(ctx)
+		return p.archive(ctx, o.DeletionTimestamp.Time)
 	})
 	if err != nil {
 		return errors.Join(err, c.writeStatus(ctx, o, Status{Phase: phaseFailed, Message: err.Error()}))

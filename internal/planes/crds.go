@@ -59,7 +59,7 @@ func (m *Manager) definitions(ctx context.Context, from CRDs, applied string) (f
 	}
 	if from.ControlPlane != "" && applied == "" {
 		found, err := m.definitionsOf(ctx, from.ControlPlane)
-		if err != nil {
+		if err = sourceError(err, "correct spec.crds.controlPlane"); err != nil {
 			return nil, "", fmt.Errorf("read the CRDs of the control plane %s: %w", from.ControlPlane, err)
 		}
 		content = append(content, found...)

@@ -112,19 +112,16 @@ func (p *plane) serve(w http.ResponseWriter, r *http.Request) error {
 
 // refuse answers a request that no server has answered.
 func (m *Manager) refuse(w http.ResponseWriter, r *http.Request, name string, err error) {
+	gone, unmade := errors.Is(err, errNotFound), errors.Is(err, errNotMade)
 	switch {
 	case errors.Is(err, context.Canceled) && r.Context().Err() != nil:
 		return // the client has gone
-	case errors.Is(err, errNotFound):
-		// Who may not see the ControlPlanes does not learn which there are.
-		if user, err := m.administrators.may(r, authorizationv1.ResourceAttributes{Verb: "get", Name: name}); err == nil &&
-			user != "" {
-			refuse(w, r, http.StatusNotFound, metav1.StatusReasonNotFound,
-				"there is no control plane "+name+": kubectl get controlplanes lists them")
-			return
-		}
+	case (gone || unmade) && !m.maySee(r, name):
 		refuse(w, r, http.StatusForbidden, metav1.StatusReasonForbidden,
 			"the control plane "+name+" does not exist, or you may not use it")
+	case gone:
+		refuse(w, r, http.StatusNotFound, metav1.StatusReasonNotFound,
+			"there is no control plane "+name+": kubectl get controlplanes lists them")
 	default:
 		if errors.Is(err, errNotRunning) {
 			w.Header().Set("Retry-After", "1")
@@ -132,6 +129,13 @@ func (m *Manager) refuse(w http.ResponseWriter, r *http.Request, name string, er
 		refuse(w, r, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
 			"the control plane "+name+" is not available: "+err.Error())
 	}
+}
+
+// maySee reports whether a user of the host may get the ControlPlane: others do not learn which
+// there are.
+func (m *Manager) maySee(r *http.Request, name string) bool {
+	user, err := m.administrators.may(r, authorizationv1.ResourceAttributes{Verb: "get", Name: name})
+	return err == nil && user != ""
 }
 
 // refuse answers with a Status.

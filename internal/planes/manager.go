@@ -3,6 +3,7 @@ package planes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -50,6 +51,7 @@ type Manager struct {
 
 	mu      sync.Mutex
 	planes  map[string]*plane
+	failed  map[string]error  // why a ControlPlane without a plane has none, by name
 	running context.Context   // of the controller; nil before and after it
 	objects dynamic.Interface // of the host, set before running
 	awake   int               // control planes in memory
@@ -59,7 +61,8 @@ type Manager struct {
 // New returns a manager. It does nothing before its host runs.
 func New(config Config) *Manager {
 	m := &Manager{
-		config: config, starts: make(chan struct{}, startsAtOnce), planes: map[string]*plane{}, freed: make(chan struct{}),
+		config: config, starts: make(chan struct{}, startsAtOnce), planes: map[string]*plane{}, failed: map[string]error{},
+		freed: make(chan struct{}),
 	}
 	m.administrators = newAdministrators(m)
 	return m
@@ -97,16 +100,30 @@ func (m *Manager) plane(name string) (*plane, error) {
 	if m.running == nil {
 		return nil, errNotRunning
 	}
-	p := m.planes[name]
-	if p == nil {
-		return nil, errNotFound
+	if p := m.planes[name]; p != nil {
+		return p, nil
 	}
-	return p, nil
+	if reason := m.failed[name]; reason != nil {
+		return nil, fmt.Errorf("%w: %w", errNotMade, reason)
+	}
+	return nil, errNotFound
+}
+
+// fail notes why a ControlPlane has no plane; nil forgets it.
+func (m *Manager) fail(name string, reason error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if reason == nil {
+		delete(m.failed, name)
+		return
+	}
+	m.failed[name] = reason
 }
 
 var (
 	errNotRunning = errors.New("the server starts or stops: its control planes cannot be used now")
 	errNotFound   = errors.New("there is no such control plane")
+	errNotMade    = errors.New("it is not made yet")
 )
 
 // list returns all control planes.

@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
@@ -82,11 +83,11 @@ func markCopied(dir string) error {
 // copy fills a directory from another control plane, which it puts to sleep first.
 func (c *controller) copy(ctx context.Context, from, target string) error {
 	source, err := c.plane(from)
-	if err != nil {
-		return fmt.Errorf("copy the control plane %s: %w", from, err)
+	var release func()
+	if err == nil {
+		release, err = source.hold(ctx)
 	}
-	release, err := source.hold(ctx)
-	if err != nil {
+	if err = sourceError(err, anotherOrigin); err != nil {
 		return fmt.Errorf("copy the control plane %s: %w", from, err)
 	}
 	defer release()
@@ -94,6 +95,21 @@ func (c *controller) copy(ctx context.Context, from, target string) error {
 		return fmt.Errorf("copy the control plane %s: %w", from, err)
 	}
 	return nil
+}
+
+// anotherOrigin is what remains if the origin does not come.
+const anotherOrigin = "delete this ControlPlane and make another, as spec.from cannot change"
+
+// sourceError is the error about a control plane that another one is made from: one that does not
+// exist is no lack of the other. It names what else than making it can be done.
+func sourceError(err error, otherwise string) error {
+	switch {
+	case errors.Is(err, errNotFound):
+		return errors.New("there is no such control plane: create it, or " + otherwise)
+	case errors.Is(err, errNotMade):
+		return errors.New(err.Error())
+	}
+	return err
 }
 
 // restore fills a directory from a backup or a journal.
@@ -115,6 +131,9 @@ func (m *Manager) restore(ctx context.Context, from From, target string) (err er
 		return fmt.Errorf("the backup %s is encrypted: set planes.identityFile in the configuration of the server: %w",
 			from.Backup+from.Journal, err)
 	}
+	if err != nil && from.Journal != "" {
+		return fmt.Errorf("begin with the journal %s: %w; if it does not come, %s", from.Journal, err, anotherOrigin)
+	}
 	if err != nil {
 		return err
 	}
@@ -127,6 +146,9 @@ func (m *Manager) restore(ctx context.Context, from From, target string) (err er
 	return err
 }
 
+// named are the backups among which the newest in a directory is.
+var named = []string{backup.ReasonManual, backup.ReasonScheduled, backup.ReasonUpgrade, backup.ReasonArchive}
+
 // backupBelow returns the backup at a path below dir: the file, or the newest in the directory.
 func backupBelow(dir, name string) (string, error) {
 	if !isBelow(name) {
@@ -135,11 +157,15 @@ func backupBelow(dir, name string) (string, error) {
 	file := filepath.Join(dir, name)
 	info, err := os.Stat(file)
 	if err == nil && info.IsDir() {
-		file, _, err = backup.Latest(file, backup.ReasonManual, backup.ReasonScheduled,
-			backup.ReasonUpgrade, backup.ReasonArchive)
+		file, _, err = backup.Latest(file, named...)
 	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist) || err == nil && file == "":
+	case err == nil && file == "":
+		return "", fmt.Errorf("the directory %q below planes.backupDir, which is %s, has no file that is named as the "+
+			"server names backups: one of %s, then -20260101T030000Z.tar.gz or -20260101T030000Z.tar.gz.age; rename one so, "+
+			"or make another ControlPlane whose spec.from.backup names the file, as %s/FILE", name, dir,
+			strings.Join(named, ", "), name)
+	case errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("there is no backup %q below planes.backupDir, which is %s: put it there, "+
 			"or correct spec.from.backup of a new ControlPlane", name, dir)
 	case err != nil:

@@ -73,12 +73,18 @@ func newPlane(m *Manager, name string) *plane {
 // dir is the data directory.
 func (p *plane) dir() string { return filepath.Join(p.manager.dir(), p.name) }
 
-// set changes the state. p.mu is held.
+// set changes the state, and has the status written. p.mu is held.
 func (p *plane) set(s state) {
+	p.turn(s)
+	p.manager.queue.Add(p.name)
+}
+
+// turn changes the state without a look at the ControlPlane, which a hold must not cause: a removal
+// that fails holds the control plane, and is tried again later. p.mu is held.
+func (p *plane) turn(s state) {
 	p.state = s
 	close(p.changed)
 	p.changed = make(chan struct{})
-	p.manager.queue.Add(p.name) // the status
 }
 
 // isAsleep reports whether a request would wake the control plane.
@@ -258,32 +264,33 @@ func (p *plane) hold(ctx context.Context) (release func(), err error) {
 
 // holdLocked is hold of one that is asleep. p.mu is held.
 func (p *plane) holdLocked() (release func()) {
-	p.set(waking)
+	p.turn(waking)
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.set(asleep)
+		p.turn(asleep)
 	}
 }
 
 // remove ends the control plane for good and removes its directory, after last has returned nil.
 func (p *plane) remove(ctx context.Context, last func() error) error {
 	release, err := p.hold(ctx)
-	if err != nil && !errors.Is(err, errNotFound) { // else the removal has begun before
+	switch {
+	case errors.Is(err, errNotFound): // last has returned nil before
+	case err != nil:
 		return fmt.Errorf("remove the control plane: %w", err)
-	}
-	if err := last(); err != nil {
-		if release != nil {
+	default:
+		if err := last(); err != nil {
 			release()
+			return err
 		}
-		return err
+		p.mu.Lock()
+		p.turn(gone)
+		for x := range p.watches {
+			x.cancel()
+		}
+		p.mu.Unlock()
 	}
-	p.mu.Lock()
-	p.set(gone)
-	for x := range p.watches {
-		x.cancel()
-	}
-	p.mu.Unlock()
 	removed := filepath.Join(p.manager.dir(), removedPrefix+p.name)
 	if err := os.Rename(p.dir(), removed); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the control plane: %w", err)

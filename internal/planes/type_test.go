@@ -71,6 +71,8 @@ func TestValidate(t *testing.T) {
 		"spec.from.backup":        {From: From{Backup: "../../etc/passwd"}},
 		"planes.journal":          {From: From{Journal: "acme"}},
 		"spec.from.at":            {From: From{ControlPlane: "a", At: metav1.Now()}},
+		"spec.from.at: Invalid":   {From: From{Journal: "acme", At: metav1.NewTime(time.Now().Add(time.Hour))}},
+		"is itself":               {From: From{ControlPlane: "acme"}},
 		"spec.crds.configMaps[0]": {CRDs: CRDs{ConfigMaps: []ConfigMap{{Namespace: "a/b", Name: "c"}}}},
 		"spec.crds.controlPlane":  {CRDs: CRDs{ControlPlane: "A"}},
 		"spec.backup.schedule":    {Backup: Backup{Schedule: "daily"}},
@@ -89,6 +91,11 @@ func TestValidate(t *testing.T) {
 	valid.Name = "acme"
 	if errs := validate(host, valid, nil); len(errs) > 0 {
 		t.Error(errs)
+	}
+	gone := &object{}
+	gone.Name, gone.DeletionTimestamp = "acme", &metav1.Time{Time: time.Now()}
+	if err := validate(host, valid, gone).ToAggregate(); err == nil || !strings.Contains(err.Error(), "is being deleted") {
+		t.Errorf("another origin of one that is being deleted: %v", err)
 	}
 	for path, below := range map[string]bool{
 		"acme": true, "acme/x.tar.gz": true, "": false, ".": false, "..": false, "/etc": false, "a/../../b": false, "a/..": false, "a//b": false,

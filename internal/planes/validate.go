@@ -17,12 +17,10 @@ import (
 // validate returns what is wrong with an object. old is nil at a creation.
 func validate(host *config.ServerConfiguration, o, old *object) field.ErrorList {
 	var errs field.ErrorList
-	if old == nil {
-		for _, message := range validation.IsDNS1123Label(o.Name) {
-			errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), o.Name, message+"; it is part of the URL"))
-		}
-	}
 	spec := field.NewPath("spec")
+	if old == nil {
+		errs = validateNew(o, spec.Child("from"))
+	}
 	for name, choice := range map[string]struct {
 		value string
 		of    []string
@@ -48,7 +46,27 @@ func validate(host *config.ServerConfiguration, o, old *object) field.ErrorList 
 		errs = append(errs, validateDuration(path.Child("retention"), journal.Retention, time.Minute)...)
 	}
 	if old != nil && !equality.Semantic.DeepEqual(old.Spec.From, o.Spec.From) {
-		errs = append(errs, field.Forbidden(spec.Child("from"), "is for new control planes: make another one"))
+		reason := "is for new control planes: make another one"
+		if old.DeletionTimestamp != nil {
+			reason = "is for new control planes, and this ControlPlane is being deleted: make it again when it is gone"
+		}
+		errs = append(errs, field.Forbidden(spec.Child("from"), reason))
+	}
+	return errs
+}
+
+// validateNew returns what is wrong with an object at its creation only. from is the path of its
+// origin.
+func validateNew(o *object, from *field.Path) (errs field.ErrorList) {
+	for _, message := range validation.IsDNS1123Label(o.Name) {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), o.Name, message+"; it is part of the URL"))
+	}
+	if name := o.Spec.From.ControlPlane; name != "" && name == o.Name {
+		errs = append(errs, field.Invalid(from.Child("controlPlane"), name, "is itself: name another ControlPlane"))
+	}
+	if at := o.Spec.From.At; at.After(time.Now()) {
+		errs = append(errs, field.Invalid(from.Child("at"), at.UTC().Format(time.RFC3339),
+			"is in the future: give an earlier time, or leave it out for the newest state"))
 	}
 	return errs
 }
