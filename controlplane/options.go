@@ -91,8 +91,9 @@ const (
 	OnlyEtcd Part = "etcd"
 )
 
-// Admission is admission control in the program. Mutate and Validate may be nil. A panic costs
-// the request that causes it.
+// Admission is admission control in the program. Mutate and Validate may be nil. An error of
+// theirs refuses the request: with its status if it is one of [k8s.io/apimachinery/pkg/api/errors],
+// otherwise with 403 Forbidden. A panic costs the request that causes it.
 type Admission struct {
 	// Name is for messages.
 	Name string
@@ -101,7 +102,7 @@ type Admission struct {
 	// Mutate may change attributes.GetObject(), which has the Go type of the resource, or is
 	// unstructured for a custom resource.
 	Mutate func(ctx context.Context, attributes admission.Attributes) error
-	// Validate refuses the request with an error. [admission.NewForbidden] makes a 403.
+	// Validate looks at the object that will be stored, and does not change it.
 	Validate func(ctx context.Context, attributes admission.Attributes) error
 }
 
