@@ -95,7 +95,7 @@ const (
 // theirs refuses the request: with its status if it is one of [k8s.io/apimachinery/pkg/api/errors],
 // otherwise with 403 Forbidden. A panic costs the request that causes it.
 type Admission struct {
-	// Name is for messages.
+	// Name is for messages; no two have the same.
 	Name string
 	// Operations are those that the functions are called for; empty for all.
 	Operations []admission.Operation
@@ -108,7 +108,7 @@ type Admission struct {
 
 // Controller is a controller of the program.
 type Controller struct {
-	// Name is for messages.
+	// Name is for messages; no two have the same.
 	Name string
 	// Run gets a client configuration with all rights, and returns when ctx has ended. It
 	// runs while the control plane is ready; where several servers share a store, while this
