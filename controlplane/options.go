@@ -22,8 +22,9 @@ type Options struct {
 	// outlives Stop, and writes do not wait for the disk.
 	Dir string
 	// Config is the configuration, as [config.Load] reads it from a file; nil for the
-	// defaults. Its dataDir is used if Dir is empty. New copies it. Without a directory, its
-	// external etcd, kubeconfig, archive, backups and audit log are not used.
+	// defaults. The zero ServerConfiguration is not valid: start from [config.Default]. Its
+	// dataDir is used if Dir is empty. New copies it. Without a directory, its external etcd,
+	// kubeconfig, archive, backups and audit log are not used.
 	Config *config.ServerConfiguration
 	// Listener is served on, and closed by Stop; if it fails before, the control plane ends
 	// ([ControlPlane.Err]). Listen takes the address of the configuration instead
