@@ -343,7 +343,7 @@ func TestDirectoryInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := second.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "in use") {
+	if err := second.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "in use") || !strings.Contains(err.Error(), "(Options.Dir)") {
 		t.Errorf("a second start in the directory: %v", err)
 	}
 	if err := first.Stop(context.Background()); err != nil {
