@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -47,5 +48,25 @@ func (i inlineAdmission) call(ctx context.Context, f func(context.Context, admis
 			err = apierrors.NewInternalError(fmt.Errorf("the admission %s panicked: %v", i.Name, cause))
 		}
 	}()
-	return f(ctx, attributes)
+	return i.refusal(attributes, f(ctx, attributes))
+}
+
+// refusal turns an error that is no API status into a 403, as upstream's plugins do. Upstream
+// looks for no status within an error, and would answer 500 with the text.
+func (i inlineAdmission) refusal(attributes admission.Attributes, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := err.(apierrors.APIStatus); ok { //nolint:errorlint // one within an error follows
+		return err
+	}
+	if within := apierrors.APIStatus(nil); errors.As(err, &within) {
+		status := within.Status()
+		status.Message = err.Error()
+		return &apierrors.StatusError{ErrStatus: status}
+	}
+	if i.Name != "" {
+		err = fmt.Errorf("%s: %w", i.Name, err)
+	}
+	return admission.NewForbidden(attributes, err)
 }

@@ -78,7 +78,7 @@ func New(options Options) (*ControlPlane, error) {
 // extension checks the doors.
 func (o *Options) extension() (appliance.Extension, error) {
 	groups, err := newGroups(o.Resources)
-	errs := []error{err, o.checkPart()}
+	errs := []error{err, o.checkPart(), o.checkNames()}
 	if o.Listener != nil && o.Listen {
 		errs = append(errs, errors.New("Options.Listener and Options.Listen exclude each other: "+
 			"Listen takes the address of the configuration"))
@@ -114,6 +114,25 @@ func (o *Options) extension() (appliance.Extension, error) {
 			appliance.Controller{Name: controller.Name, Run: controller.Run})
 	}
 	return extension, errors.Join(errs...)
+}
+
+// checkNames returns an error if two controllers, or two admissions, have the same name.
+func (o *Options) checkNames() error {
+	var errs []error
+	admissions, controllers := map[string]bool{}, map[string]bool{}
+	for _, a := range o.Admission {
+		if a.Name != "" && admissions[a.Name] {
+			errs = append(errs, fmt.Errorf("Options.Admission: %q is there twice", a.Name))
+		}
+		admissions[a.Name] = true
+	}
+	for _, c := range o.Controllers {
+		if c.Name != "" && controllers[c.Name] {
+			errs = append(errs, fmt.Errorf("Options.Controllers: %q is there twice", c.Name))
+		}
+		controllers[c.Name] = true
+	}
+	return errors.Join(errs...)
 }
 
 // runs are the functions that run the parts.

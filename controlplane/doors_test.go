@@ -221,11 +221,14 @@ func TestOptionsThatContradict(t *testing.T) {
 	ofKubernetes.Group = "apps.k8s.io"
 	wrongPort := freePort()
 	wrongPort.Serving.Port = 70000
+	pump := controlplane.Controller{Name: "pump", Run: func(context.Context, *rest.Config) error { return nil }}
 	for want, options := range map[string]controlplane.Options{
 		"exclude each other":                    {Listener: listener, Listen: true},
 		"has no dot":                            {Resources: []controlplane.Resource{noDot}},
 		"is one of Kubernetes":                  {Resources: []controlplane.Resource{ofKubernetes}},
 		"is there twice":                        {Resources: []controlplane.Resource{boats(), boats()}},
+		`Admission: "label" is there twice`:     {Admission: []controlplane.Admission{addLabel, addLabel}},
+		`Controllers: "pump" is there twice`:    {Controllers: []controlplane.Controller{pump, pump}},
 		"NewList is nil":                        {Resources: []controlplane.Resource{{Group: "a.b", Version: "v1", Kind: "C", New: boats().New}}},
 		"has no function":                       {Admission: []controlplane.Admission{{Name: "x"}}},
 		"needs Name and Run":                    {Controllers: []controlplane.Controller{{Name: "x"}}},
@@ -233,7 +236,7 @@ func TestOptionsThatContradict(t *testing.T) {
 		"serving.port":                          {Config: wrongPort},
 		"differ from those of the first server": {Config: withGate("WatchList")},
 		"is not a part":                         {Part: "scheduler"},
-		"runs no Options.Controllers":           {Part: controlplane.OnlyAPIServer, Controllers: []controlplane.Controller{{Name: "x", Run: func(context.Context, *rest.Config) error { return nil }}}},
+		"runs no Options.Controllers":           {Part: controlplane.OnlyAPIServer, Controllers: []controlplane.Controller{pump}},
 		"serves no API":                         {Part: controlplane.OnlyEtcd, Listen: true},
 		"is nil":                                {Authorizers: []authorizer.Authorizer{nil}},
 	} {
@@ -340,7 +343,7 @@ func TestDirectoryInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := second.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "in use") {
+	if err := second.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "in use") || !strings.Contains(err.Error(), "(Options.Dir)") {
 		t.Errorf("a second start in the directory: %v", err)
 	}
 	if err := first.Stop(context.Background()); err != nil {

@@ -22,12 +22,14 @@ type Options struct {
 	// outlives Stop, and writes do not wait for the disk.
 	Dir string
 	// Config is the configuration, as [config.Load] reads it from a file; nil for the
-	// defaults. Its dataDir is used if Dir is empty. New copies it. Without a directory, its
-	// external etcd, kubeconfig, archive, backups and audit log are not used.
+	// defaults. The zero ServerConfiguration is not valid: start from [config.Default]. Its
+	// dataDir is used if Dir is empty. New copies it. Without a directory, its external etcd,
+	// kubeconfig, archive, backups and audit log are not used.
 	Config *config.ServerConfiguration
-	// Listener is served on, and closed by Stop. Listen takes the address of the
-	// configuration instead (serving.bindAddress, serving.port; 0 is a free port). Without
-	// both, the API is reachable in the process only, and no kubeconfig is written.
+	// Listener is served on, and closed by Stop; if it fails before, the control plane ends
+	// ([ControlPlane.Err]). Listen takes the address of the configuration instead
+	// (serving.bindAddress, serving.port; 0 is a free port). Without both, the API is reachable
+	// in the process only, and no kubeconfig is written.
 	Listener net.Listener
 	Listen   bool
 	// Log gets the messages of this control plane; nil discards them. Libraries log to klog
@@ -90,23 +92,24 @@ const (
 	OnlyEtcd Part = "etcd"
 )
 
-// Admission is admission control in the program. Mutate and Validate may be nil. A panic costs
-// the request that causes it.
+// Admission is admission control in the program. Mutate and Validate may be nil. An error of
+// theirs refuses the request: with its status if it is one of [k8s.io/apimachinery/pkg/api/errors],
+// otherwise with 403 Forbidden. A panic costs the request that causes it.
 type Admission struct {
-	// Name is for messages.
+	// Name is for messages; no two have the same.
 	Name string
 	// Operations are those that the functions are called for; empty for all.
 	Operations []admission.Operation
 	// Mutate may change attributes.GetObject(), which has the Go type of the resource, or is
 	// unstructured for a custom resource.
 	Mutate func(ctx context.Context, attributes admission.Attributes) error
-	// Validate refuses the request with an error. [admission.NewForbidden] makes a 403.
+	// Validate looks at the object that will be stored, and does not change it.
 	Validate func(ctx context.Context, attributes admission.Attributes) error
 }
 
 // Controller is a controller of the program.
 type Controller struct {
-	// Name is for messages.
+	// Name is for messages; no two have the same.
 	Name string
 	// Run gets a client configuration with all rights, and returns when ctx has ended. It
 	// runs while the control plane is ready; where several servers share a store, while this

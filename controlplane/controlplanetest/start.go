@@ -74,6 +74,11 @@ var silence = sync.OnceFunc(func() {
 	}
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
+	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	if err := flags.Set("stderrthreshold", "FATAL"); err != nil { // errors would also be written to stderr
+		panic("klog: " + err.Error())
+	}
 })
 
 // lockedBuffer is a buffer that is safe for concurrent use.

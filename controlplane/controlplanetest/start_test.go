@@ -3,6 +3,8 @@ package controlplanetest_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
 
 	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
 	"kube-hyper-mini.io/kube-hyper-mini/controlplane/controlplanetest"
@@ -46,5 +49,25 @@ func TestWithOptions(t *testing.T) {
 	_, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "refused"}}, metav1.CreateOptions{})
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("the creation of a refused name: %v", err)
+	}
+}
+
+// TestSilence: after a start, klog writes no errors to standard error either.
+func TestSilence(t *testing.T) {
+	t.Run("a server", func(t *testing.T) { controlplanetest.Start(t) })
+	path, stderr := filepath.Join(t.TempDir(), "stderr"), os.Stderr
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Stderr = file
+	klog.Error("an error of a library")
+	klog.Flush()
+	os.Stderr = stderr
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if written, err := os.ReadFile(path); err != nil || len(written) > 0 {
+		t.Errorf("standard error has %q, %v", written, err)
 	}
 }

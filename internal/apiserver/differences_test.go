@@ -30,6 +30,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/connections"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
@@ -188,7 +189,7 @@ func testListener(t *testing.T) *Listener {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() })
-	return &Listener{Listener: listener}
+	return connections.NewServed(listener)
 }
 
 // testFiles is an identity with one certificate for all purposes, whose key also signs

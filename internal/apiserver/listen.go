@@ -56,12 +56,12 @@ func Listen(serving *config.Serving, limits config.Limits, log *slog.Logger) (*L
 
 // NewListener bounds the connections of a listener, as [Listen] does.
 func NewListener(listener net.Listener, limits config.Limits, log *slog.Logger) *Listener {
-	return &Listener{Listener: newConnectionLimits(limitConnections(listener), limits, log)}
+	return connections.NewServed(newConnectionLimits(limitConnections(listener), limits, log))
 }
 
 // NoListener returns a listener that no client can reach: the API is served in the process
 // only.
-func NoListener() *Listener { return &Listener{Listener: &unreachable{closed: make(chan struct{})}} }
+func NoListener() *Listener { return connections.NewServed(&unreachable{closed: make(chan struct{})}) }
 
 // unreachable accepts no connection until it is closed.
 type unreachable struct {

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -83,6 +84,9 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 		select {
 		case err := <-failed:
 			return err
+		case err := <-s.listener.Failed():
+			return fmt.Errorf("the listener %s accepts no more connections; only a stop may close it: %w",
+				s.listener.Addr(), err)
 		case <-ctx.Done():
 			return nil
 		}

@@ -311,6 +311,7 @@ func (d *Dir) unlock() error {
 	if d.users.Add(-1) >= 0 {
 		return nil
 	}
+	heldHere.Delete(absolute(d.path))
 	if err := d.lock.Close(); err != nil {
 		return fmt.Errorf("unlock the data directory %s: %w", d.path, err)
 	}

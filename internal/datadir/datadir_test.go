@@ -17,10 +17,20 @@ func TestOneWriterAtATime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(path, current); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), "--data-dir") {
+	if _, err := Open(path, current); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), "of this process") {
 		t.Errorf("the second Open said: %v", err)
 	}
 	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	other, err := TryLock(filepath.Join(path, "lock")) // as another process has it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path, current); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), "--data-dir") {
+		t.Errorf("while another process has the lock, Open said: %v", err)
+	}
+	if err := other.Close(); err != nil {
 		t.Fatal(err)
 	}
 	again, err := Open(path, current)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -52,6 +53,7 @@ func Lock(path string, named ...string) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
+	heldHere.Store(absolute(path), true)
 	d := &Dir{path: path, lock: lock, made: made}
 	if err := d.finishSwap(); err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -59,9 +61,25 @@ func Lock(path string, named ...string) (*Dir, error) {
 	return d, nil
 }
 
-// lockDir takes the lock of a directory. The error is ErrLocked if another process has it.
+// heldHere has the directories of the [Dir]s that are not unlocked. The process id in a lock does
+// not tell: containers that share a volume have the same one.
+var heldHere sync.Map
+
+// absolute returns the path itself where the working directory is unknown.
+func absolute(path string) string {
+	if found, err := filepath.Abs(path); err == nil {
+		return found
+	}
+	return path
+}
+
+// lockDir takes the lock of a directory. The error is ErrLocked if it is taken.
 func lockDir(path string) (*os.File, error) {
 	lock, err := TryLock(filepath.Join(path, "lock"))
+	if _, here := heldHere.Load(absolute(path)); here && errors.Is(err, ErrLocked) {
+		return nil, fmt.Errorf("%w: another control plane of this process uses %s; stop that first, or choose "+
+			"another directory (Options.Dir)", ErrLocked, path)
+	}
 	if errors.Is(err, ErrLocked) {
 		return nil, fmt.Errorf("%w: %s is held by %s; stop it first, or choose another directory with --data-dir",
 			ErrLocked, path, holder(path))

@@ -43,9 +43,13 @@ func Commit() (revision, time string, modified bool) {
 	return revision, time, modified
 }
 
+// requiredKubernetes is the version of the Kubernetes modules in go.mod.
+const requiredKubernetes = "v1.36.3"
+
 // Kubernetes is the version of the Kubernetes modules in this binary. It
 // comes from the build information and so is right for `go run` and
-// `go install` too, which cannot stamp the variables that upstream reads.
+// `go install` too, which cannot stamp the variables that upstream reads. The build information
+// of a test's binary lists no modules.
 func Kubernetes() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, module := range info.Deps {
@@ -54,7 +58,7 @@ func Kubernetes() string {
 			}
 		}
 	}
-	return "v0.0.0-unknown"
+	return requiredKubernetes
 }
 
 // Etcd is the version of the embedded member.
