@@ -24,9 +24,9 @@ func TestRefusals(t *testing.T) {
 		case "plain":
 			return errors.New("not here")
 		case "gone":
-			return apierrors.NewGone("not any more")
+			return apierrors.NewResourceExpired("not any more")
 		case "wrapped":
-			return fmt.Errorf("look elsewhere: %w", apierrors.NewGone("not any more"))
+			return fmt.Errorf("look elsewhere: %w", apierrors.NewResourceExpired("not any more"))
 		}
 		return nil
 	}
@@ -38,8 +38,8 @@ func TestRefusals(t *testing.T) {
 		for object, want := range map[string]metav1.Status{
 			"plain": {Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
 				Message: `configmaps "plain" is forbidden: keeper: not here`},
-			"gone":    {Code: http.StatusGone, Reason: metav1.StatusReasonGone, Message: "not any more"},
-			"wrapped": {Code: http.StatusGone, Reason: metav1.StatusReasonGone, Message: "look elsewhere: not any more"},
+			"gone":    {Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "not any more"},
+			"wrapped": {Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "look elsewhere: not any more"},
 		} {
 			_, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: object}}, metav1.CreateOptions{})
 			var status apierrors.APIStatus

@@ -109,10 +109,7 @@ func define(t *testing.T, s *harness.Server, k kind, definition string) {
 	})
 }
 
-var (
-	crdResource        = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	apiServiceResource = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
-)
+var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
 // custom makes an object of the kind with the given owners.
 func custom(t *testing.T, client dynamic.ResourceInterface, k kind, name string, owners ...metav1.OwnerReference) *unstructured.Unstructured {

@@ -36,6 +36,9 @@ func TestKubectlOfAPlane(t *testing.T) {
 	harness.Contains(t, harness.Runs(t, harness.ExitFailure, kubectl(get...)...), `configmaps "only-in-acme" not found`)
 	harness.Contains(t, harness.Runs(t, harness.ExitOK, kubectl("--plane", "acme", "auth", "whoami")...), "host:admin")
 	harness.Contains(t, harness.Runs(t, harness.ExitFailure, kubectl("--plane", "nowhere", "get", "namespaces")...), "no control plane nowhere")
+	s.Kubectl("{apiVersion: planes.kube-hyper-mini.io/v1alpha1, kind: ControlPlane, metadata: {name: unmade}, spec: {from: {controlPlane: nowhere}}}", "create", "-f", "-")
+	s.Await("jsonpath={.status.phase}=Failed", "controlplane", "unmade")
+	harness.Contains(t, harness.Runs(t, harness.ExitFailure, kubectl("--plane", "unmade", "get", "namespaces")...), "kubectl get controlplane unmade -o wide")
 	harness.Contains(t, harness.Runs(t, harness.ExitUsage, kubectl("--plane", "../acme", "get", "namespaces")...), "not the name of a ControlPlane")
 	harness.Contains(t, harness.Runs(t, harness.ExitUsage, kubectl("--plane", "acme", "get", "namespaces", "--kubeconfig", s.Kubeconfig)...), "leave one out")
 }
