@@ -38,7 +38,7 @@ func TestResetOfADirectoryInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, errs, code := runCLI(t, "reset", "--data-dir", dir)
-	if code != ExitFailure || !strings.Contains(errs, "stop it first") || strings.Contains(errs, "Type yes") || out != "" {
+	if code != ExitFailure || !strings.Contains(errs, "is in use") || strings.Contains(errs, "Type yes") || out != "" {
 		t.Errorf("exit code %d:\n%s%s", code, out, errs)
 	}
 	if err := d.Close(); err != nil {
