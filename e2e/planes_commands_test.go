@@ -135,7 +135,8 @@ func TestCertificatesOfAPlane(t *testing.T) {
 	}
 }
 
-// TestRestoreOfTheServerOfPlanes: a restore of the server leaves its control planes as they are.
+// TestRestoreOfTheServerOfPlanes: a restore of the server leaves its control planes as they are. One
+// of the server's backup into a control plane says that the authority changes.
 func TestRestoreOfTheServerOfPlanes(t *testing.T) {
 	t.Parallel()
 	s, saved := withPlanes(t, "acme"), filepath.Join(t.TempDir(), "server.tar.gz")
@@ -143,8 +144,10 @@ func TestRestoreOfTheServerOfPlanes(t *testing.T) {
 	harness.Runs(t, harness.ExitOK, "kubectl", "--data-dir", s.Dir, "--plane", "acme", "create", "configmap", "later")
 	s.Stop()
 	harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "restore", "--data-dir", s.Dir, saved), "the control planes in "+filepath.Join(s.Dir, "planes"))
-	harness.StartIn(t, s.Dir, "--config", filepath.Join(harness.Root(t), "config", "examples", "planes", "config.yaml"))
+	again := harness.StartIn(t, s.Dir, "--config", filepath.Join(harness.Root(t), "config", "examples", "planes", "config.yaml"))
 	harness.Runs(t, harness.ExitOK, "kubectl", "--data-dir", s.Dir, "--plane", "acme", "get", "configmap", "later")
+	again.Stop()
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "restore", "--data-dir", filepath.Join(s.Dir, "planes", "acme"), saved), "authority is another one than before")
 }
 
 // TestDoctorOfAPlane: `doctor --plane` checks the directory of that control plane, also while the

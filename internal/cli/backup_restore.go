@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +14,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/planes"
 )
 
@@ -110,6 +113,15 @@ func restoreWith(cmd *cobra.Command, cfg *config.ServerConfiguration,
 	return parts.Restore(cmd.Context(), cfg, log, restore)
 }
 
+// otherAuthority reports whether two data directories have authorities of their own: a backup of
+// another server or control plane was restored, or one of before a rotation.
+func otherAuthority(a, b string) bool {
+	authority := filepath.Join("pki", pki.ServerCA+".crt")
+	first, err := os.ReadFile(filepath.Join(a, authority))
+	second, errB := os.ReadFile(filepath.Join(b, authority))
+	return err == nil && errB == nil && string(first) != string(second)
+}
+
 // printRestored prints the result of a restore.
 func printRestored(out io.Writer, dataDir string, restored *backup.Restored) error {
 	m := restored.Manifest
@@ -118,12 +130,15 @@ func printRestored(out io.Writer, dataDir string, restored *backup.Restored) err
 	if restored.Config != "" {
 		text += fmt.Sprintf("the saved configuration is in %s\n", restored.Config)
 	}
-	if restored.Old != "" {
-		text += fmt.Sprintf("the previous content is in %s\n", restored.Old)
-	}
 	kept := planes.Dir(dataDir, "")
 	if found, _ := datadir.Exists(kept); found { // a sentence for people
 		text += fmt.Sprintf("the control planes in %s are as they were, and have backups of their own\n", kept)
+	}
+	if restored.Old != "" && otherAuthority(restored.Old, dataDir) {
+		text += "the certificate authority is another one than before: who trusts that does not accept this server\n"
+	}
+	if restored.Old != "" {
+		text += fmt.Sprintf("the previous content is in %s\n", restored.Old)
 	}
 	_, err := io.WriteString(out, text)
 	return err
