@@ -51,19 +51,12 @@ func (i inlineAdmission) call(ctx context.Context, f func(context.Context, admis
 	return i.refusal(attributes, f(ctx, attributes))
 }
 
-// refusal turns an error that is no API status into a 403, as upstream's plugins do. Upstream
-// looks for no status within an error, and would answer 500 with the text.
+// refusal turns an error that is no API status into a 403, as upstream's plugins do; upstream
+// would answer 500 with the text. A status within another error may be about another object.
 func (i inlineAdmission) refusal(attributes admission.Attributes, err error) error {
-	if err == nil {
-		return nil
-	}
-	if _, ok := err.(apierrors.APIStatus); ok { //nolint:errorlint // one within an error follows
+	if _, ok := err.(apierrors.APIStatus); ok || err == nil || //nolint:errorlint // not one within an error
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
-	}
-	if within := apierrors.APIStatus(nil); errors.As(err, &within) {
-		status := within.Status()
-		status.Message = err.Error()
-		return &apierrors.StatusError{ErrStatus: status}
 	}
 	if i.Name != "" {
 		err = fmt.Errorf("%s: %w", i.Name, err)

@@ -38,8 +38,9 @@ func TestRefusals(t *testing.T) {
 		for object, want := range map[string]metav1.Status{
 			"plain": {Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
 				Message: `configmaps "plain" is forbidden: keeper: not here`},
-			"gone":    {Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "not any more"},
-			"wrapped": {Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "look elsewhere: not any more"},
+			"gone": {Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "not any more"},
+			"wrapped": {Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
+				Message: `configmaps "wrapped" is forbidden: keeper: look elsewhere: not any more`},
 		} {
 			_, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: object}}, metav1.CreateOptions{})
 			var status apierrors.APIStatus

@@ -130,6 +130,7 @@ func planeConfig(cfg *config.ServerConfiguration, plane string) (*config.ServerC
 	copied := *cfg
 	copied.DataDir = planes.Dir(cfg.DataDir, plane)
 	copied.Backup.Dir = planes.BackupDir(cfg, plane)
+	copied.Etcd.Embedded.QuotaBackend, copied.ServiceEndpoints = cfg.Planes.QuotaBackend, nil
 	return &copied, nil
 }
 

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 
@@ -39,7 +38,10 @@ it. A session ends after 12 hours, or after an hour in which no page of it was i
 				return usageError(err)
 			}
 			options, err := consoleOptions(cmd, flags)
-			if err = cmp.Or(err, flags.refuseUnknown(cmd)); err != nil {
+			if err == nil {
+				err = flags.refuseUnknown(cmd)
+			}
+			if err != nil {
 				return err
 			}
 			options.Reload = func() (*rest.Config, error) {

@@ -81,8 +81,11 @@ func examine(cmd *cobra.Command, flags *clientFlags) (*doctor.Report, error) {
 	running := false
 	if unreadable == nil {
 		_, err := admin.QueryStatus(cmd.Context(), kubeconfig)
-		if running = err == nil; !running && flags.plane != "" && serves(cmd, flags) {
-			return nil, err
+		if running = err == nil; !running && flags.plane != "" {
+			unreadable = err
+			if err := flags.refuseUnknown(cmd); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if cfg, err = planeConfig(cfg, flags.plane); err != nil {
@@ -102,15 +105,6 @@ func examine(cmd *cobra.Command, flags *clientFlags) (*doctor.Report, error) {
 		report.Skipped = append(report.Skipped, doctor.Skipped{Check: "server", Reason: unreadable.Error()})
 	}
 	return report, nil
-}
-
-// serves reports whether the server of a control plane answers.
-func serves(cmd *cobra.Command, flags *clientFlags) bool {
-	kubeconfig, err := flags.readServer(cmd)
-	if err == nil {
-		_, err = admin.QueryStatus(cmd.Context(), kubeconfig)
-	}
-	return err == nil
 }
 
 // examineServer checks a running server.

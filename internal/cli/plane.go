@@ -117,13 +117,14 @@ func withPlaneJournal(cfg *config.ServerConfiguration, plane string,
 	switch {
 	case found.Spec.Journal == nil:
 		return nil, fmt.Errorf("the control plane %s has no journal: its spec.journal is not set", plane)
-	case name == "" || name != path.Base(name) || name == "..":
+	case name == "." || name != path.Base(name) || !filepath.IsLocal(name):
 		return nil, fmt.Errorf("the control plane %s has no journal yet: its status.journal is %q", plane, name)
 	case below == "":
 		return nil, usageError(fmt.Errorf("where the journal of the control plane %s is, is not known: name the file with "+
 			"planes.journal with --config, or name the journal with --from", plane))
 	}
 	changed := *cfg
+	changed.Etcd.External = config.Default().Etcd.External // the keys of control planes have no other prefix
 	if changed.Journal.Destination = filepath.Join(below, name); strings.Contains(below, "://") {
 		changed.Journal.Destination = strings.TrimSuffix(below, "/") + "/" + name
 	}

@@ -152,19 +152,19 @@ func statusError(target string, err error) error {
 	return denied
 }
 
-// logDenied logs the targets of an object that the policy denies, when they have changed.
-func (p *prober) logDenied(ref Reference, dialErrs []error) {
-	var reasons []string
-	for _, err := range dialErrs {
+// logDenied logs the targets of an object that the policy denies, when they are others than the
+// last time. The address of a name may change with each probe.
+func (p *prober) logDenied(ref Reference, targets []string, dialErrs []error) {
+	var names, reasons []string
+	for i, err := range dialErrs {
 		var denied *DeniedError
 		if errors.As(err, &denied) {
-			reasons = append(reasons, denied.Error())
+			names, reasons = append(names, targets[i]), append(reasons, denied.Error())
 		}
 	}
-	if reason := strings.Join(reasons, "; "); reason == "" {
-		p.denied.Forget(ref.String())
-	} else if p.denied.Changed(ref.String(), reason) {
-		p.log.Warn("a ServiceEndpoint has a target that is not allowed", "serviceEndpoint", ref, "reason", reason)
+	if denied := strings.Join(names, " "); denied != "" && p.denied.Changed(ref.String(), denied) {
+		p.log.Warn("a ServiceEndpoint has a target that is not allowed", "serviceEndpoint", ref, "target", denied,
+			"reason", strings.Join(reasons, "; "))
 	}
 }
 
@@ -188,7 +188,7 @@ func (p *prober) reach(ctx context.Context, ref Reference, targets []string) (in
 	}
 	probes.Wait()
 	if ctx.Err() == nil {
-		p.logDenied(ref, dialErrs)
+		p.logDenied(ref, targets, dialErrs)
 	}
 	reached := 0
 	for _, err := range errs {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -30,7 +31,7 @@ func (p *plane) objectQuota() controlplane.Admission {
 		if atMost < 0 || atMost >= quota {
 			count, err := server.Objects(ctx)
 			if err != nil {
-				return err
+				return apierrors.NewInternalError(err) // no lack of rights
 			}
 			atMost = count
 		}
