@@ -45,21 +45,17 @@ func (h *testHost) countAwake() int {
 // TestDescriptorLimit: the open files of the process are counted.
 func TestDescriptorLimit(t *testing.T) {
 	t.Parallel()
-	h := newHost(t)
-	h.Manager.config.Host.Planes.Descriptors = 1
-	if h.exceedsLimits() {
-		t.Error("a host without control planes in memory has none to stop")
-	}
-	h.mu.Lock()
-	h.awake++
-	h.mu.Unlock()
-	defer h.giveRoom()
-	if !h.exceedsLimits() {
-		t.Error("a process has more than one open file")
-	}
-	h.Manager.config.Host.Planes.Descriptors = 1 << 20
-	if h.exceedsLimits() {
-		t.Error("a process has less than a million open files")
+	for limit, want := range map[int]bool{1: true, 1 << 20: false} {
+		cfg := config.Default()
+		cfg.DataDir, cfg.Planes.Descriptors = t.TempDir(), limit
+		m := New(Config{Host: cfg})
+		if m.exceedsLimits() {
+			t.Error("a host without control planes in memory has none to stop")
+		}
+		m.awake++
+		if exceeds := m.exceedsLimits(); exceeds != want {
+			t.Errorf("open files of a process are beyond %d: %t", limit, exceeds)
+		}
 	}
 }
 
@@ -117,8 +113,9 @@ func TestSeries(t *testing.T) {
 	}
 	t.Logf("%d series with %d control planes; metrics with further ones: %d", len(last), many, len(further))
 	for metric, series := range further {
-		if len(series) == many-few-1 { // some for each; others come by chance, as with a request that a stop interrupts
-			t.Errorf("each control plane leaves series of %s: %v", metric, series)
+		// Others come by chance, as with a request that a stop interrupts, also to some control planes.
+		if len(series) >= (many-few-1)/2 {
+			t.Errorf("many control planes leave series of %s: %v", metric, series)
 		}
 	}
 }
