@@ -140,6 +140,9 @@ func (c *controller) know(o *object) *plane {
 		if p.lastUsed.IsZero() {
 			p.lastUsed = o.CreationTimestamp.Time
 		}
+		if written, err := p.written(); err == nil && written.After(p.lastUsed) {
+			p.lastUsed = written // the status is of the last change of state, or of an older backup of the host
+		}
 		c.planes[o.Name] = p
 		delete(c.failed, o.Name)
 	}

@@ -1,7 +1,11 @@
 package planes
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -55,6 +59,37 @@ func TestDescriptorLimit(t *testing.T) {
 		m.awake++
 		if exceeds := m.exceedsLimits(); exceeds != want {
 			t.Errorf("open files of a process are beyond %d: %t", limit, exceeds)
+		}
+	}
+}
+
+// TestLastWrite: after a restart of a host whose ControlPlane is older than its data, the lifetime
+// begins with the last write.
+func TestLastWrite(t *testing.T) {
+	t.Parallel()
+	host := config.Default()
+	host.DataDir = t.TempDir()
+	db := filepath.Join(Dir(host.DataDir, "acme"), "etcd", "member", "snap", "db")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(db), 0o700), os.WriteFile(db, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	status := time.Now().Add(-time.Hour).Truncate(time.Second)
+	for age, kept := range map[time.Duration]bool{time.Minute: true, 2 * time.Hour: false} {
+		written := time.Now().Add(-age)
+		if err := os.Chtimes(db, written, written); err != nil {
+			t.Fatal(err)
+		}
+		o := &object{Spec: Spec{Lifetime: "10m"}, Status: Status{Made: true, LastUsed: metav1.Time{Time: status}}}
+		o.Name = "acme"
+		c := &controller{Manager: New(Config{Host: host})}
+		p := c.know(o)
+		if want := map[bool]time.Time{true: written, false: status}[kept]; !p.lastUsed.Equal(want) {
+			t.Errorf("it was last used at %s instead of %s", p.lastUsed, want)
+		}
+		deleted := false
+		c.keep(t.Context(), p, func(context.Context, string) error { deleted = true; return nil })
+		if deleted == kept {
+			t.Errorf("written %s ago, it is deleted: %t", age, deleted)
 		}
 	}
 }
