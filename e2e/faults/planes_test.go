@@ -295,8 +295,13 @@ func (k *killer) check(server *harness.Server) {
 		for _, entry := range entries {
 			got = append(got, entry.Name())
 		}
-		if !slices.Equal(got, names) { // both are sorted
-			return fmt.Errorf("there are %v, want %v", got, names)
+		var want []string
+		for _, name := range names {
+			want = append(want, name, name+".uid") // which says whose the directory is
+		}
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("there are %v, want %v", got, want)
 		}
 		list, err := objects.List(k.t.Context(), metav1.ListOptions{})
 		if err == nil && len(list.Items) != len(names) {

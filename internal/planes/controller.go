@@ -116,8 +116,11 @@ func (c *controller) adopt() {
 		if err != nil {
 			continue // reconcile reports it
 		}
+		_, former := c.isClaimed(o)
 		switch {
 		case !o.DeletionTimestamp.IsZero() || o.Status.Phase == "":
+		case former != nil:
+			c.fail(o.Name, former)
 		case !c.isUnfilled(o):
 			c.know(o)
 		case o.Status.Message != "":
@@ -133,9 +136,12 @@ func (c *controller) know(o *object) *plane {
 	if p == nil {
 		p = newPlane(c.Manager, o.Name)
 		p.made, p.size, p.objects, p.lastUsed = o.Status.Made, o.Status.SizeBytes, o.Status.Objects, o.Status.LastUsed.Time
-		p.journal, p.definitions = journalName(o), o.Status.CRDs
+		p.uid, p.journal, p.definitions = o.UID, journalName(o), o.Status.CRDs
 		if p.lastUsed.IsZero() {
 			p.lastUsed = o.CreationTimestamp.Time
+		}
+		if written, err := p.written(); err == nil && written.After(p.lastUsed) {
+			p.lastUsed = written // the status is of the last change of state, or of an older backup of the host
 		}
 		c.planes[o.Name] = p
 		delete(c.failed, o.Name)
@@ -202,7 +208,7 @@ func (c *controller) reconcile(ctx context.Context, name string) error {
 	}
 	if !exists {
 		c.fail(name, nil)
-		return nil // it was removed before its finalizer
+		return c.forget(ctx, name) // it was removed before its finalizer
 	}
 	o, err := cached.(*kept).object()
 	if err != nil {
@@ -214,13 +220,22 @@ func (c *controller) reconcile(ctx context.Context, name string) error {
 	c.mu.Lock()
 	p := c.planes[name]
 	c.mu.Unlock()
-	if p == nil && c.isUnfilled(o) {
-		if err := c.fill(ctx, o); err != nil {
-			c.fail(name, err)
-			return errors.Join(err, c.writeStatus(ctx, o, Status{Phase: phaseFailed, Message: err.Error()}))
+	if p != nil && p.uid != o.UID { // as before, and there is another one already
+		if err := c.forget(ctx, name); err != nil {
+			return err
 		}
-		o.Status.Made = true
+		p = nil
 	}
+	unfilled := p == nil && c.isUnfilled(o)
+	err = c.claim(o)
+	if err == nil && unfilled {
+		err = c.fill(ctx, o)
+	}
+	if err != nil {
+		c.fail(name, err)
+		return errors.Join(err, c.writeStatus(ctx, o, Status{Phase: phaseFailed, Message: err.Error()}))
+	}
+	o.Status.Made = o.Status.Made || unfilled
 	return c.writeStatus(ctx, o, c.know(o).status())
 }
 
@@ -282,25 +297,48 @@ func (c *controller) remove(ctx context.Context, o *object) error {
 	if err != nil {
 		return err
 	}
-	p := c.know(o)
-	err = p.remove(ctx, func() error {
-		if o.Spec.Deletion != deletionArchive {
-			return nil
-		}
-		return p.archive(ctx, o.DeletionTimestamp.Time)
-	})
-	if err != nil {
+	if err := c.removeData(ctx, o); err != nil {
 		return errors.Join(err, c.writeStatus(ctx, o, Status{Phase: phaseFailed, Message: err.Error()}))
 	}
-	c.mu.Lock()
-	delete(c.planes, o.Name)
-	c.mu.Unlock()
 	current.SetFinalizers(slices.DeleteFunc(current.GetFinalizers(), func(f string) bool { return f == finalizer }))
 	_, err = c.client.Update(ctx, current, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	return err
+}
+
+// removeData stops the control plane and removes its directory, but not that of a former one.
+func (c *controller) removeData(ctx context.Context, o *object) error {
+	c.mu.Lock()
+	p := c.planes[o.Name]
+	c.mu.Unlock()
+	if p == nil {
+		_, err := c.isClaimed(o)
+		if errors.Is(err, errFormer) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	p = c.know(o)
+	err := p.remove(ctx, func() error {
+		if o.Spec.Deletion != deletionArchive {
+			return nil
+		}
+		return p.archive(ctx, o.DeletionTimestamp.Time)
+	})
+	if err == nil {
+		err = c.unclaim(o.Name)
+	}
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	delete(c.planes, o.Name)
+	c.mu.Unlock()
+	return nil
 }
 
 // delete deletes a ControlPlane whose lifetime is over.

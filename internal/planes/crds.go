@@ -59,7 +59,7 @@ func (m *Manager) definitions(ctx context.Context, from CRDs, applied string) (f
 	}
 	if from.ControlPlane != "" && applied == "" {
 		found, err := m.definitionsOf(ctx, from.ControlPlane)
-		if err = sourceError(err, "correct spec.crds.controlPlane"); err != nil {
+		if err = sourceError(err, from.ControlPlane, "correct spec.crds.controlPlane"); err != nil {
 			return nil, "", fmt.Errorf("read the CRDs of the control plane %s: %w", from.ControlPlane, err)
 		}
 		content = append(content, found...)
@@ -131,8 +131,12 @@ func (m *Manager) definitionsOf(ctx context.Context, name string) (found []json.
 		return nil, err
 	}
 	_, done, err := source.use(ctx)
-	if err != nil {
+	switch {
+	case err == nil:
+	case err == errNotFound, err == errNotRunning, ctx.Err() != nil: //nolint:errorlint // not those in its reason
 		return nil, err
+	default: // its reason may be this one
+		return nil, fmt.Errorf("it does not start: kubectl get controlplane %s -o wide says why", name)
 	}
 	defer done()
 	source.mu.Lock()

@@ -1,14 +1,18 @@
 package planes
 
 import (
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 // crdOf returns a CRD as YAML.
@@ -76,4 +80,22 @@ func (h *testHost) serves(t *testing.T, name, plural string) bool {
 	resource.Group = "example.com"
 	_, err = client.Resource(resource).Namespace("default").List(t.Context(), metav1.ListOptions{})
 	return err == nil
+}
+
+// TestDefinitionsOfFailed: the reason of a control plane does not have that of another one, which may
+// be this one's.
+func TestDefinitionsOfFailed(t *testing.T) {
+	t.Parallel()
+	host := config.Default()
+	host.DataDir = t.TempDir()
+	m := New(Config{Host: host})
+	m.running = t.Context()
+	p := newPlane(m, "one")
+	m.planes["one"] = p
+	p.failure, p.failedAt = errors.New("a long reason"), time.Now()
+	_, _, err := m.definitions(t.Context(), CRDs{ControlPlane: "one"}, "")
+	want := "read the CRDs of the control plane one: it does not start: kubectl get controlplane one -o wide says why"
+	if err == nil || err.Error() != want {
+		t.Error(err)
+	}
 }

@@ -87,7 +87,7 @@ func (c *controller) copy(ctx context.Context, from, target string) error {
 	if err == nil {
 		release, err = source.hold(ctx)
 	}
-	if err = sourceError(err, anotherOrigin); err != nil {
+	if err = sourceError(err, from, anotherOrigin); err != nil {
 		return fmt.Errorf("copy the control plane %s: %w", from, err)
 	}
 	defer release()
@@ -101,13 +101,14 @@ func (c *controller) copy(ctx context.Context, from, target string) error {
 const anotherOrigin = "delete this ControlPlane and make another, as spec.from cannot change"
 
 // sourceError is the error about a control plane that another one is made from: one that does not
-// exist is no lack of the other. It names what else than making it can be done.
-func sourceError(err error, otherwise string) error {
+// exist is no lack of the other. It names what else than making it can be done, and not why it is not
+// made: that may be this one, whose reason would grow.
+func sourceError(err error, name, otherwise string) error {
 	switch {
 	case errors.Is(err, errNotFound):
 		return errors.New("there is no such control plane: create it, or " + otherwise)
 	case errors.Is(err, errNotMade):
-		return errors.New(err.Error())
+		return errors.New("it is not made yet: kubectl get controlplane " + name + " -o wide says why")
 	}
 	return err
 }

@@ -63,6 +63,34 @@ func TestNotMade(t *testing.T) {
 	}
 }
 
+// TestOriginOfEachOther: the reasons of two control planes that wait for one another do not grow.
+func TestOriginOfEachOther(t *testing.T) {
+	t.Parallel()
+	host := config.Default()
+	host.DataDir = t.TempDir()
+	c := &controller{Manager: New(Config{Host: host})}
+	c.running = t.Context()
+	reasons := map[string]string{}
+	for range 5 {
+		for name, other := range map[string]string{"one": "two", "two": "one"} {
+			o := &object{Spec: Spec{From: From{ControlPlane: other}}}
+			o.Name = name
+			c.fail(name, c.fill(t.Context(), o))
+			_, err := c.plane(name)
+			if err == nil {
+				t.Fatal("it is made")
+			}
+			reasons[name] = err.Error()
+		}
+	}
+	for name, other := range map[string]string{"one": "two", "two": "one"} {
+		if want := "it is not made yet: copy the control plane " + other + ": it is not made yet: kubectl get controlplane " +
+			other + " -o wide says why"; reasons[name] != want {
+			t.Errorf("%s is not available as %s", name, reasons[name])
+		}
+	}
+}
+
 // TestBackupBelow: a directory stands for the newest backup in it by name, and one without such says
 // so.
 func TestBackupBelow(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
@@ -30,6 +32,7 @@ const (
 type plane struct {
 	manager *Manager
 	name    string
+	uid     types.UID // of its ControlPlane
 
 	mu       sync.Mutex
 	spec     Spec

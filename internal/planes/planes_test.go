@@ -28,6 +28,7 @@ type testHost struct {
 	*Manager
 	config  *rest.Config // of its administrator
 	objects dynamic.ResourceInterface
+	server  *controlplane.ControlPlane
 }
 
 // newHost starts a host whose control planes sleep only when a test says so.
@@ -70,7 +71,18 @@ func newHost(t testing.TB, changes ...func(*config.ServerConfiguration)) *testHo
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &testHost{manager, admin, client.Resource(Resource)}
+	return &testHost{manager, admin, client.Resource(Resource), host}
+}
+
+// restart stops the host, has its files changed, and starts another one.
+func (h *testHost) restart(t *testing.T, meanwhile func(dataDir string)) *testHost {
+	t.Helper()
+	if err := h.server.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	dir := h.Manager.config.Host.DataDir
+	meanwhile(dir)
+	return newHost(t, func(c *config.ServerConfiguration) { c.DataDir = dir })
 }
 
 // create makes a ControlPlane and returns a client for it.
