@@ -124,6 +124,7 @@ var (
 	errNotRunning = errors.New("the server starts or stops: its control planes cannot be used now")
 	errNotFound   = errors.New("there is no such control plane")
 	errNotMade    = errors.New("it is not made yet")
+	errDeleting   = errors.New("it is being deleted")
 )
 
 // list returns all control planes.

@@ -44,6 +44,7 @@ type plane struct {
 	started  time.Time // also if the request has gone meanwhile
 	failure  error     // of the last start
 	failedAt time.Time
+	deleting error // why it cannot be used, if it is being deleted
 	// revision is that at which it sleeps, as a resourceVersion, if each of its watches has had
 	// all events up to it; else empty.
 	revision string
@@ -73,10 +74,13 @@ func newPlane(m *Manager, name string) *plane {
 // dir is the data directory.
 func (p *plane) dir() string { return filepath.Join(p.manager.dir(), p.name) }
 
-// set changes the state, and has the status written. p.mu is held.
+// set changes the state, and has the status written. While the control plane is being deleted, it
+// does not: it would have the deletion tried again at once. p.mu is held.
 func (p *plane) set(s state) {
 	p.turn(s)
-	p.manager.queue.Add(p.name)
+	if p.deleting == nil {
+		p.manager.queue.Add(p.name)
+	}
 }
 
 // turn changes the state without a look at the ControlPlane, which a hold must not cause: a removal
@@ -110,16 +114,10 @@ func (p *plane) use(ctx context.Context) (handler http.Handler, done func(), err
 			p.mu.Unlock()
 			return handler, p.done, nil
 		case asleep:
-			if p.failure != nil && time.Since(p.failedAt) < failureMemory {
-				err := p.failure
+			if err := p.beginWake(); err != nil {
 				p.mu.Unlock()
 				return nil, nil, err
 			}
-			if !p.manager.begin(p.wake) {
-				p.mu.Unlock()
-				return nil, nil, errNotRunning
-			}
-			p.set(waking)
 		}
 		changed := p.changed
 		p.mu.Unlock()
@@ -129,6 +127,20 @@ func (p *plane) use(ctx context.Context) (handler http.Handler, done func(), err
 			return nil, nil, context.Cause(ctx)
 		}
 	}
+}
+
+// beginWake begins to wake the control plane, which is asleep. p.mu is held.
+func (p *plane) beginWake() error {
+	switch {
+	case p.deleting != nil:
+		return p.deleting
+	case p.failure != nil && time.Since(p.failedAt) < failureMemory:
+		return p.failure
+	case !p.manager.begin(p.wake):
+		return errNotRunning
+	}
+	p.set(waking)
+	return nil
 }
 
 // done ends a request.
@@ -274,6 +286,11 @@ func (p *plane) holdLocked() (release func()) {
 
 // remove ends the control plane for good and removes its directory, after last has returned nil.
 func (p *plane) remove(ctx context.Context, last func() error) error {
+	p.mu.Lock()
+	if p.deleting == nil {
+		p.deleting = errDeleting
+	}
+	p.mu.Unlock()
 	release, err := p.hold(ctx)
 	switch {
 	case errors.Is(err, errNotFound): // last has returned nil before
@@ -281,6 +298,9 @@ func (p *plane) remove(ctx context.Context, last func() error) error {
 		return fmt.Errorf("remove the control plane: %w", err)
 	default:
 		if err := last(); err != nil {
+			p.mu.Lock()
+			p.deleting = fmt.Errorf("%w: %w", errDeleting, err)
+			p.mu.Unlock()
 			release()
 			return err
 		}
