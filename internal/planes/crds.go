@@ -130,7 +130,7 @@ func (m *Manager) definitionsOf(ctx context.Context, name string) (found []json.
 	if err != nil {
 		return nil, err
 	}
-	_, done, err := source.use(ctx)
+	_, done, err := source.use(ctx, func() bool { return true })
 	if err != nil {
 		return nil, err
 	}

@@ -98,10 +98,10 @@ func (p *plane) isAsleep() bool {
 	return p.state == asleep
 }
 
-// use returns the handler of the running control plane, and wakes it if necessary. The caller
-// calls done at the end of its request.
-func (p *plane) use(ctx context.Context) (handler http.Handler, done func(), err error) {
-	for {
+// use returns the handler of the running control plane, and wakes it if necessary and if the
+// request may: it is asked only then. The caller calls done at the end of its request.
+func (p *plane) use(ctx context.Context, mayWake func() bool) (handler http.Handler, done func(), err error) {
+	for permitted := false; ; {
 		p.mu.Lock()
 		switch p.state {
 		case gone:
@@ -114,6 +114,13 @@ func (p *plane) use(ctx context.Context) (handler http.Handler, done func(), err
 			p.mu.Unlock()
 			return handler, p.done, nil
 		case asleep:
+			if !permitted { // the control plane may have been held, or may have stopped
+				p.mu.Unlock()
+				if permitted = mayWake(); !permitted {
+					return nil, nil, errMayNotWake
+				}
+				continue
+			}
 			if err := p.beginWake(); err != nil {
 				p.mu.Unlock()
 				return nil, nil, err
