@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -58,6 +59,9 @@ type plane struct {
 	backupDue     time.Time // while it sleeps; zero for never
 	journal       string    // the name of its journal
 	definitions   string    // a hash of those that were applied
+
+	logOnce sync.Once
+	logger  *slog.Logger // see log
 
 	// Of a former stop: the revision, and the time. It is not guarded: halt alone uses it.
 	mark struct {
