@@ -73,8 +73,7 @@ func (p *plane) backupAsleep(ctx context.Context) {
 	defer p.mu.Unlock()
 	p.backupDue = time.Time{}
 	if err != nil && ctx.Err() == nil {
-		p.manager.config.Log.Warn("the scheduled backup of a control plane failed; it is tried again",
-			"plane", p.name, "error", err)
+		p.log().Warn("the scheduled backup of a control plane failed; it is tried again", "error", err)
 		p.backupDue = time.Now().Add(backupRetry)
 	}
 }
@@ -86,7 +85,7 @@ func (p *plane) save(ctx context.Context, cfg *config.ServerConfiguration, reaso
 		return err
 	}
 	produce := func(ctx context.Context, w io.Writer) error {
-		return parts.SaveBackup(ctx, cfg, warningsOf(p.manager.config.Log, p.name), w, backup.Options{Reason: reason})
+		return parts.SaveBackup(ctx, cfg, p.log(), w, backup.Options{Reason: reason})
 	}
 	_, err := backup.SaveDated(ctx, cfg.Backup.Dir, reason, backup.Encryption{Recipients: cfg.Backup.EncryptTo}, produce)
 	return err

@@ -130,7 +130,7 @@ func (m *Manager) definitionsOf(ctx context.Context, name string) (found []json.
 	if err != nil {
 		return nil, err
 	}
-	_, done, err := source.use(ctx)
+	_, done, err := source.use(ctx, func() bool { return true })
 	switch {
 	case err == nil:
 	case err == errNotFound, err == errNotRunning, ctx.Err() != nil: //nolint:errorlint // not those in its reason

@@ -1,7 +1,11 @@
 package planes
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -44,6 +48,53 @@ func TestWhoWakes(t *testing.T) {
 		}
 		if woken := !p.isAsleep(); woken != (test.want != "") {
 			t.Errorf("%s: woken is %t", who, woken)
+		}
+	}
+}
+
+// waiting tells that something waits for its end.
+type waiting struct {
+	context.Context
+	begun func()
+}
+
+// Done implements [context.Context].
+func (w waiting) Done() <-chan struct{} {
+	w.begun()
+	return w.Context.Done()
+}
+
+// TestNobodyWakesOneThatWasHeld: a request without credentials that has waited for the end of a
+// hold does not wake the control plane either.
+func TestNobodyWakesOneThatWasHeld(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	h.create(t, "acme", nil)
+	p, err := h.plane("acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, query := range map[string]string{"a request": "", "a watch": "?watch=true"} {
+		release, err := p.hold(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun, answered := make(chan struct{}, 100), make(chan int, 1)
+		ctx := waiting{t.Context(), func() { begun <- struct{}{} }}
+		go func() {
+			answer := httptest.NewRecorder()
+			h.serve(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, prefix+"acme/api/v1/namespaces"+query, nil))
+			answered <- answer.Code
+		}()
+		<-begun
+		select {
+		case code := <-answered:
+			t.Errorf("%s has %d meanwhile", what, code)
+		case <-time.After(100 * time.Millisecond):
+		}
+		release()
+		if code := <-answered; code != http.StatusUnauthorized || !p.isAsleep() {
+			t.Errorf("%s has %d, and it sleeps: %t", what, code, p.isAsleep())
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -77,15 +78,14 @@ func split(r *http.Request) (name string, inner *http.Request, ok bool) {
 
 // serve answers a request with the control plane's server, or returns why it cannot.
 func (p *plane) serve(w http.ResponseWriter, r *http.Request) error {
-	if p.isAsleep() && !p.mayWake(r) {
-		refuse(w, r, http.StatusUnauthorized, metav1.StatusReasonUnauthorized,
-			"the control plane sleeps; a request with credentials that are valid in it wakes it")
-		return nil
+	mayWake := sync.OnceValue(func() bool { return p.mayWake(r) })
+	if p.isAsleep() && !mayWake() {
+		return errMayNotWake
 	}
 	info, err := infos.NewRequestInfo(r)
 	if err == nil && info.Verb == "watch" && r.Method == http.MethodGet && r.Header.Get("Upgrade") == "" &&
 		!strings.Contains(r.URL.Path, "/watch/") {
-		return p.serveWatch(w, r)
+		return p.serveWatch(w, r, mayWake)
 	}
 	if !p.budget.inFlight.TryAcquire(1) {
 		w.Header().Set("Retry-After", "1")
@@ -94,7 +94,7 @@ func (p *plane) serve(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	defer p.budget.inFlight.Release(1)
-	handler, done, err := p.use(r.Context())
+	handler, done, err := p.use(r.Context(), mayWake)
 	if err != nil {
 		return err
 	}
@@ -116,6 +116,8 @@ func (m *Manager) refuse(w http.ResponseWriter, r *http.Request, name string, er
 	switch {
 	case errors.Is(err, context.Canceled) && r.Context().Err() != nil:
 		return // the client has gone
+	case errors.Is(err, errMayNotWake):
+		refuse(w, r, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, err.Error())
 	case (gone || unmade) && !m.maySee(r, name):
 		refuse(w, r, http.StatusForbidden, metav1.StatusReasonForbidden,
 			"the control plane "+name+" does not exist, or you may not use it")

@@ -29,3 +29,10 @@ func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handle
 func warningsOf(log *slog.Logger, name string) *slog.Logger {
 	return slog.New(logging.KeepWarnings(warnings{log.Handler()})).With("plane", name)
 }
+
+// log returns the log of the control plane. It is made at the first use, and has the warnings of
+// the former times that the control plane was awake.
+func (p *plane) log() *slog.Logger {
+	p.logOnce.Do(func() { p.logger = warningsOf(p.manager.config.Log, p.name) })
+	return p.logger
+}

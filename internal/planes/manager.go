@@ -124,6 +124,8 @@ var (
 	errNotRunning = errors.New("the server starts or stops: its control planes cannot be used now")
 	errNotFound   = errors.New("there is no such control plane")
 	errNotMade    = errors.New("it is not made yet")
+	errMayNotWake = errors.New("the control plane sleeps; a request with credentials that are valid in it wakes it")
+	errDeleting   = errors.New("it is being deleted")
 )
 
 // list returns all control planes.

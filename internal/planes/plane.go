@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -47,6 +48,7 @@ type plane struct {
 	started  time.Time // also if the request has gone meanwhile
 	failure  error     // of the last start
 	failedAt time.Time
+	deleting error // why it cannot be used, if it is being deleted
 	// revision is that at which it sleeps, as a resourceVersion, if each of its watches has had
 	// all events up to it; else empty.
 	revision string
@@ -60,6 +62,9 @@ type plane struct {
 	backupDue     time.Time // while it sleeps; zero for never
 	journal       string    // the name of its journal
 	definitions   string    // a hash of those that were applied
+
+	logOnce sync.Once
+	logger  *slog.Logger // see log
 
 	// Of a former stop: the revision, and the time. It is not guarded: halt alone uses it.
 	mark struct {
@@ -76,10 +81,13 @@ func newPlane(m *Manager, name string) *plane {
 // dir is the data directory.
 func (p *plane) dir() string { return filepath.Join(p.manager.dir(), p.name) }
 
-// set changes the state, and has the status written. p.mu is held.
+// set changes the state, and has the status written. While the control plane is being deleted, it
+// does not: it would have the deletion tried again at once. p.mu is held.
 func (p *plane) set(s state) {
 	p.turn(s)
-	p.manager.queue.Add(p.name)
+	if p.deleting == nil {
+		p.manager.queue.Add(p.name)
+	}
 }
 
 // turn changes the state without a look at the ControlPlane, which a hold must not cause: a removal
@@ -97,10 +105,10 @@ func (p *plane) isAsleep() bool {
 	return p.state == asleep
 }
 
-// use returns the handler of the running control plane, and wakes it if necessary. The caller
-// calls done at the end of its request.
-func (p *plane) use(ctx context.Context) (handler http.Handler, done func(), err error) {
-	for {
+// use returns the handler of the running control plane, and wakes it if necessary and if the
+// request may: it is asked only then. The caller calls done at the end of its request.
+func (p *plane) use(ctx context.Context, mayWake func() bool) (handler http.Handler, done func(), err error) {
+	for permitted := false; ; {
 		p.mu.Lock()
 		switch p.state {
 		case gone:
@@ -113,16 +121,17 @@ func (p *plane) use(ctx context.Context) (handler http.Handler, done func(), err
 			p.mu.Unlock()
 			return handler, p.done, nil
 		case asleep:
-			if p.failure != nil && time.Since(p.failedAt) < failureMemory {
-				err := p.failure
+			if !permitted { // the control plane may have been held, or may have stopped
+				p.mu.Unlock()
+				if permitted = mayWake(); !permitted {
+					return nil, nil, errMayNotWake
+				}
+				continue
+			}
+			if err := p.beginWake(); err != nil {
 				p.mu.Unlock()
 				return nil, nil, err
 			}
-			if !p.manager.begin(p.wake) {
-				p.mu.Unlock()
-				return nil, nil, errNotRunning
-			}
-			p.set(waking)
 		}
 		changed := p.changed
 		p.mu.Unlock()
@@ -132,6 +141,20 @@ func (p *plane) use(ctx context.Context) (handler http.Handler, done func(), err
 			return nil, nil, context.Cause(ctx)
 		}
 	}
+}
+
+// beginWake begins to wake the control plane, which is asleep. p.mu is held.
+func (p *plane) beginWake() error {
+	switch {
+	case p.deleting != nil:
+		return p.deleting
+	case p.failure != nil && time.Since(p.failedAt) < failureMemory:
+		return p.failure
+	case !p.manager.begin(p.wake):
+		return errNotRunning
+	}
+	p.set(waking)
+	return nil
 }
 
 // done ends a request.
@@ -277,6 +300,11 @@ func (p *plane) holdLocked() (release func()) {
 
 // remove ends the control plane for good and removes its directory, after last has returned nil.
 func (p *plane) remove(ctx context.Context, last func() error) error {
+	p.mu.Lock()
+	if p.deleting == nil {
+		p.deleting = errDeleting
+	}
+	p.mu.Unlock()
 	release, err := p.hold(ctx)
 	switch {
 	case errors.Is(err, errNotFound): // last has returned nil before
@@ -284,6 +312,9 @@ func (p *plane) remove(ctx context.Context, last func() error) error {
 		return fmt.Errorf("remove the control plane: %w", err)
 	default:
 		if err := last(); err != nil {
+			p.mu.Lock()
+			p.deleting = fmt.Errorf("%w: %w", errDeleting, err)
+			p.mu.Unlock()
 			release()
 			return err
 		}

@@ -1,13 +1,19 @@
 package planes
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 )
 
 // changes counts the changes of the state in a time.
@@ -24,7 +30,23 @@ func (p *plane) changes(during time.Duration) (n int) {
 	}
 }
 
-// TestFailedArchive: a deletion without its archive says why, and is tried again ever less often.
+// refusals sends requests for a time to a control plane whose deletion fails, and returns an error
+// if it is not the reason that they get.
+func refusals(ctx context.Context, client kubernetes.Interface, during time.Duration) error {
+	for end := time.Now().Add(during); time.Now().Before(end); {
+		_, err := client.CoreV1().ConfigMaps("default").Get(ctx, "one", metav1.GetOptions{})
+		if err == nil {
+			return errors.New("a request meanwhile is served")
+		}
+		if !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "set spec.deletion to Delete") {
+			return fmt.Errorf("a request meanwhile: %w", err)
+		}
+	}
+	return nil
+}
+
+// TestFailedArchive: a deletion without its archive says why, also to requests, and is tried again
+// ever less often whatever they are.
 func TestFailedArchive(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -34,26 +56,54 @@ func TestFailedArchive(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.await(t, "acme", func(o *object) bool { return o.Status.Made })
-	dir := BackupDir(h.Manager.config.Host, "acme")
-	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(dir, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	dir := h.preventBackups(t, "acme")
 	if err := h.objects.Delete(t.Context(), "acme", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	failed := func(o *object) bool { return strings.Contains(o.Status.Message, "set spec.deletion to Delete") }
 	h.await(t, "acme", failed)
+	quiet := make(chan error, 1)
+	go func() { quiet <- refusals(t.Context(), h.client(t, "acme"), time.Second) }()
 	if n := p.changes(time.Second); n > 50 { // two for each
 		t.Errorf("the state changes %d times in a second", n)
+	}
+	if err := <-quiet; err != nil {
+		t.Error(err)
 	}
 	h.await(t, "acme", failed)
 	if err := os.Remove(dir); err != nil {
 		t.Fatal(err)
 	}
 	h.awaitGone(t, "acme")
+}
+
+// preventBackups puts a file, which it returns, in the way of the backups of a control plane.
+func (h *testHost) preventBackups(t *testing.T, name string) string {
+	t.Helper()
+	dir := BackupDir(h.Manager.config.Host, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(dir), 0o700), os.WriteFile(dir, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestNameOfAFailedDeletion: a ControlPlane can be used that has the name of another one, whose
+// deletion has failed and whose finalizer somebody has removed.
+func TestNameOfAFailedDeletion(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	addMap(t, h.create(t, "acme", map[string]any{"deletion": deletionArchive}), "one")
+	h.await(t, "acme", func(o *object) bool { return o.Status.Made })
+	h.preventBackups(t, "acme")
+	if err := h.objects.Delete(t.Context(), "acme", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.await(t, "acme", func(o *object) bool { return strings.Contains(o.Status.Message, "archive") })
+	if _, err := h.objects.Patch(t.Context(), "acme", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+		metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	addMap(t, h.create(t, "acme", nil), "two")
 }
 
 // TestArchiveOfMissing: a control plane whose directory has gone is not deleted without its archive,

@@ -23,7 +23,7 @@ func (p *plane) wake(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
-		p.manager.config.Log.Warn("a control plane does not start", "plane", p.name, "error", err)
+		p.log().Warn("a control plane does not start", "error", err)
 		p.failure, p.failedAt = err, time.Now()
 		p.set(asleep)
 		return
@@ -71,7 +71,7 @@ func (p *plane) launch(ctx context.Context, spec Spec, manifests fs.FS) (*contro
 		return nil, fmt.Errorf("its directory %s is missing: put it back, or delete the ControlPlane", p.dir())
 	}
 	server, err := controlplane.New(controlplane.Options{
-		Config: configuration(p.manager.config.Host, p.name, p.journal, spec), Log: warningsOf(p.manager.config.Log, p.name),
+		Config: configuration(p.manager.config.Host, p.name, p.journal, spec), Log: p.log(),
 		Manifests: manifests, Admission: []controlplane.Admission{p.objectQuota()},
 		Middleware: func(next http.Handler) http.Handler {
 			p.mu.Lock()

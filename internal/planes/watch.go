@@ -54,7 +54,7 @@ func mediaKey(r *http.Request) string { return r.URL.Path + " " + r.Header.Get("
 
 // serveWatch serves a watch until the client or its timeout ends it. It returns an error if
 // nothing was sent.
-func (p *plane) serveWatch(w http.ResponseWriter, r *http.Request) error {
+func (p *plane) serveWatch(w http.ResponseWriter, r *http.Request, mayWake func() bool) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	x := &watcher{plane: p, request: r.WithContext(ctx), client: w, ctx: ctx, cancel: cancel,
@@ -66,7 +66,7 @@ func (p *plane) serveWatch(w http.ResponseWriter, r *http.Request) error {
 	if p.parkNew(x) {
 		return x.legs(nil)
 	}
-	handler, done, err := p.use(ctx)
+	handler, done, err := p.use(ctx, mayWake)
 	if err != nil {
 		return err
 	}
