@@ -37,10 +37,10 @@ it. A session ends after 12 hours, or after an hour in which no page of it was i
 			if err := flags.check(); err != nil {
 				return usageError(err)
 			}
-			options, err := consoleOptions(cmd, flags)
-			if err == nil {
-				err = flags.refuseUnknown(cmd)
+			if err := flags.refuseUnknown(cmd); err != nil {
+				return err
 			}
+			options, err := consoleOptions(cmd, flags)
 			if err != nil {
 				return err
 			}
@@ -48,12 +48,11 @@ it. A session ends after 12 hours, or after an hour in which no page of it was i
 				again, err := consoleOptions(cmd, flags)
 				return again.Config, err
 			}
-			log, err := logging.Setup(cmd.ErrOrStderr(), logging.Options{Color: useColor(cmd.ErrOrStderr())})
-			if err != nil {
+			errOut := cmd.ErrOrStderr()
+			if options.Log, err = logging.Setup(errOut, logging.Options{Color: useColor(errOut)}); err != nil {
 				return err
 			}
-			options.Port, options.Log = port, log
-			if !noBrowser {
+			if options.Port = port; !noBrowser {
 				browser.Stdout, browser.Stderr = io.Discard, io.Discard // xdg-open prints each program that it tries
 				options.Open = browser.OpenFile
 			}

@@ -153,9 +153,6 @@ func (c *controller) know(o *object) *plane {
 		p.backupDue = p.nextBackup(o.Spec.Backup)
 	}
 	p.spec = o.Spec
-	if o.DeletionTimestamp.IsZero() { // perhaps a former object with the name was being deleted
-		p.deleting = nil
-	}
 	return p
 }
 

@@ -12,7 +12,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -85,25 +84,6 @@ func (h *testHost) preventBackups(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return dir
-}
-
-// TestNameOfAFailedDeletion: a ControlPlane can be used that has the name of another one, whose
-// deletion has failed and whose finalizer somebody has removed.
-func TestNameOfAFailedDeletion(t *testing.T) {
-	t.Parallel()
-	h := newHost(t)
-	addMap(t, h.create(t, "acme", map[string]any{"deletion": deletionArchive}), "one")
-	h.await(t, "acme", func(o *object) bool { return o.Status.Made })
-	h.preventBackups(t, "acme")
-	if err := h.objects.Delete(t.Context(), "acme", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	h.await(t, "acme", func(o *object) bool { return strings.Contains(o.Status.Message, "archive") })
-	if _, err := h.objects.Patch(t.Context(), "acme", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
-		metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	addMap(t, h.create(t, "acme", nil), "two")
 }
 
 // TestArchiveOfMissing: a control plane whose directory has gone is not deleted without its archive,
