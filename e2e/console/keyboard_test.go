@@ -183,6 +183,7 @@ func TestKeyboard(t *testing.T) {
 	p.order("orders", "users")
 	p.tab("Filter rows")
 	p.press("mysql")
+	p.address("mysql") // what was typed is in the address of this page before the next is visited
 	p.order("users")
 	p.visit("#/objects/core/v1/configmaps")
 	p.sees("objects", "c00")
