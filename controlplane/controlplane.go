@@ -119,18 +119,19 @@ func (o *Options) extension() (appliance.Extension, error) {
 // checkNames returns an error if two controllers, or two admissions, have the same name.
 func (o *Options) checkNames() error {
 	var errs []error
-	admissions, controllers := map[string]bool{}, map[string]bool{}
-	for _, a := range o.Admission {
-		if a.Name != "" && admissions[a.Name] {
-			errs = append(errs, fmt.Errorf("Options.Admission: %q is there twice", a.Name))
+	seen := map[string]bool{}
+	check := func(field, name string) {
+		named := fmt.Sprintf("%s: %q", field, name)
+		if name != "" && seen[named] {
+			errs = append(errs, errors.New(named+" is there twice"))
 		}
-		admissions[a.Name] = true
+		seen[named] = true
+	}
+	for _, a := range o.Admission {
+		check("Options.Admission", a.Name)
 	}
 	for _, c := range o.Controllers {
-		if c.Name != "" && controllers[c.Name] {
-			errs = append(errs, fmt.Errorf("Options.Controllers: %q is there twice", c.Name))
-		}
-		controllers[c.Name] = true
+		check("Options.Controllers", c.Name)
 	}
 	return errors.Join(errs...)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"fmt"
 	"io"
 	"log/slog"
 	"sync"
@@ -43,7 +44,9 @@ func WithOptions(options controlplane.Options) Option {
 // -v=1 -logtostderr to see it.
 func Start(t testing.TB, options ...Option) *Server {
 	t.Helper()
-	silence()
+	if err := silence(); err != nil {
+		t.Fatal(err)
+	}
 	log := &lockedBuffer{}
 	o := controlplane.Options{Log: slog.New(slog.NewTextHandler(log, nil))}
 	for _, option := range options {
@@ -68,17 +71,18 @@ func Start(t testing.TB, options ...Option) *Server {
 }
 
 // silence discards klog's messages, once.
-var silence = sync.OnceFunc(func() {
+var silence = sync.OnceValue(func() error {
 	if f := flag.Lookup("v"); f != nil && flag.Lookup("logtostderr") != nil {
-		return // the program has klog's flags
+		return nil // the program has klog's flags
 	}
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)
 	if err := flags.Set("stderrthreshold", "FATAL"); err != nil { // errors would also be written to stderr
-		panic("klog: " + err.Error())
+		return fmt.Errorf("silence klog: %w", err)
 	}
+	return nil
 })
 
 // lockedBuffer is a buffer that is safe for concurrent use.

@@ -181,8 +181,7 @@ func backupFrom(cmd *cobra.Command, flags *configFlags, cfg *config.ServerConfig
 			return nil, unknown
 		}
 		if flags.plane != "" {
-			return nil, fmt.Errorf("nothing to save: the control plane %s does not exist (kubectl get controlplanes lists "+
-				"them) or has no data yet, which its first request makes: %w", flags.plane, err)
+			err = neverUsed(flags.plane, "data", err)
 		}
 		return nil, fmt.Errorf("nothing to save: %w", err)
 	}

@@ -45,8 +45,7 @@ keys of service account tokens.`,
 			}
 			list, err := parts.ListCertificates(cfg)
 			if flags.plane != "" && errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("the control plane %s does not exist (kubectl get controlplanes lists them) or has no "+
-					"certificates yet, which its first request makes: %w", flags.plane, err)
+				return neverUsed(flags.plane, "certificates", err)
 			}
 			if err != nil {
 				return err

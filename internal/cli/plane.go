@@ -92,6 +92,12 @@ func (f *clientFlags) refuseUnknown(cmd *cobra.Command) error {
 	return checkPlane(f.plane)
 }
 
+// neverUsed is err about a control plane whose directory lacks something.
+func neverUsed(plane, lacks string, err error) error {
+	return fmt.Errorf("the control plane %s does not exist (kubectl get controlplanes lists them) or has no %s yet, "+
+		"which its first request makes: %w", plane, lacks, err)
+}
+
 // ofPlane returns the configuration with the journal of the control plane of --plane instead of
 // the server's, which has the objects of others.
 func (f *objectFlags) ofPlane(cmd *cobra.Command,
@@ -113,21 +119,19 @@ func (f *objectFlags) ofPlane(cmd *cobra.Command,
 // withPlaneJournal returns the configuration with the journal of the control plane.
 func withPlaneJournal(cfg *config.ServerConfiguration, plane string,
 	found *planeObject) (*config.ServerConfiguration, error) {
-	name, below := found.Status.Journal, cfg.Planes.Journal
+	name := found.Status.Journal
 	switch {
 	case found.Spec.Journal == nil:
 		return nil, fmt.Errorf("the control plane %s has no journal: its spec.journal is not set", plane)
 	case name == "." || name != path.Base(name) || !filepath.IsLocal(name):
 		return nil, fmt.Errorf("the control plane %s has no journal yet: its status.journal is %q", plane, name)
-	case below == "":
+	case cfg.Planes.Journal == "":
 		return nil, usageError(fmt.Errorf("where the journal of the control plane %s is, is not known: name the file with "+
 			"planes.journal with --config, or name the journal with --from", plane))
 	}
 	changed := *cfg
 	changed.Etcd.External = config.Default().Etcd.External // the keys of control planes have no other prefix
-	if changed.Journal.Destination = filepath.Join(below, name); strings.Contains(below, "://") {
-		changed.Journal.Destination = strings.TrimSuffix(below, "/") + "/" + name
-	}
+	changed.Journal.Destination = planes.JournalLocation(cfg, name)
 	return &changed, nil
 }
 

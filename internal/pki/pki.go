@@ -51,9 +51,7 @@ type MissingError struct {
 }
 
 // Error implements error.
-func (e *MissingError) Error() string {
-	return "missing: " + strings.Join(e.Files, ", ")
-}
+func (e *MissingError) Error() string { return "missing: " + strings.Join(e.Files, ", ") }
 
 // leaf describes a certificate that the store keeps.
 type leaf struct {

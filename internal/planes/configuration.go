@@ -46,7 +46,7 @@ func configuration(host *config.ServerConfiguration, name, journal string, spec 
 	cfg.Backup.Schedule, cfg.Backup.Keep = spec.Backup.Schedule, cmp.Or(spec.Backup.Keep, cfg.Backup.Keep)
 	if spec.Journal != nil && host.Planes.Journal != "" {
 		cfg.Journal = host.Journal
-		cfg.Journal.Destination, cfg.Journal.TakeOver, cfg.Journal.RestoreIfEmpty = journalLocation(host, journal), "", false
+		cfg.Journal.Destination, cfg.Journal.TakeOver, cfg.Journal.RestoreIfEmpty = JournalLocation(host, journal), "", false
 		cfg.Journal.Interval.Duration = durationOf(spec.Journal.Interval, host.Journal.Interval.Duration)
 		cfg.Journal.Retention.Duration = durationOf(spec.Journal.Retention, host.Journal.Retention.Duration)
 		if !strings.Contains(host.Planes.Journal, "://") {
@@ -64,8 +64,8 @@ func BackupDir(host *config.ServerConfiguration, plane string) string {
 	return filepath.Join(cmp.Or(host.Planes.BackupDir, filepath.Join(host.Backup.Dir, "planes")), plane)
 }
 
-// journalLocation returns the location of a journal below planes.journal.
-func journalLocation(host *config.ServerConfiguration, name string) string {
+// JournalLocation returns the location of a journal below planes.journal.
+func JournalLocation(host *config.ServerConfiguration, name string) string {
 	if strings.Contains(host.Planes.Journal, "://") {
 		return strings.TrimSuffix(host.Planes.Journal, "/") + "/" + name
 	}

@@ -122,7 +122,7 @@ func (m *Manager) restore(ctx context.Context, from From, target string) (err er
 		if source.File, err = backupBelow(BackupDir(host, ""), from.Backup); err != nil {
 			return err
 		}
-	} else if source.Store, err = parts.JournalLocation(host, journalLocation(host, from.Journal)).Open(); err != nil {
+	} else if source.Store, err = parts.JournalLocation(host, JournalLocation(host, from.Journal)).Open(); err != nil {
 		return err
 	}
 	cfg := configuration(host, "", "", Spec{})

@@ -69,12 +69,7 @@ func (c *controller) forget(ctx context.Context, name string) error {
 	if _, err := p.hold(ctx); err != nil && !errors.Is(err, errNotFound) {
 		return fmt.Errorf("stop the control plane without a ControlPlane: %w", err)
 	}
-	p.mu.Lock()
-	p.turn(gone)
-	for x := range p.watches {
-		x.cancel()
-	}
-	p.mu.Unlock()
+	p.end()
 	c.mu.Lock()
 	delete(c.planes, name)
 	c.mu.Unlock()

@@ -298,6 +298,16 @@ func (p *plane) holdLocked() (release func()) {
 	}
 }
 
+// end makes the control plane, which the caller holds, gone, and ends its watches.
+func (p *plane) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.turn(gone)
+	for x := range p.watches {
+		x.cancel()
+	}
+}
+
 // remove ends the control plane for good and removes its directory, after last has returned nil.
 func (p *plane) remove(ctx context.Context, last func() error) error {
 	p.mu.Lock()
@@ -318,12 +328,7 @@ func (p *plane) remove(ctx context.Context, last func() error) error {
 			release()
 			return err
 		}
-		p.mu.Lock()
-		p.turn(gone)
-		for x := range p.watches {
-			x.cancel()
-		}
-		p.mu.Unlock()
+		p.end()
 	}
 	removed := filepath.Join(p.manager.dir(), removedPrefix+p.name)
 	if err := os.Rename(p.dir(), removed); err != nil && !errors.Is(err, fs.ErrNotExist) {
