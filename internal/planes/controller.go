@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
@@ -100,8 +101,9 @@ func (m *Manager) sweep() error {
 		return fmt.Errorf("read the directory of control planes: %w", err)
 	}
 	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), removedPrefix) || strings.HasPrefix(entry.Name(), fillPrefix) {
-			if err := os.RemoveAll(filepath.Join(m.dir(), entry.Name())); err != nil {
+		name := entry.Name()
+		if strings.HasPrefix(name, removedPrefix) || strings.HasPrefix(name, fillPrefix) || datadir.IsTemporary(name) {
+			if err := os.RemoveAll(filepath.Join(m.dir(), name)); err != nil {
 				return fmt.Errorf("remove what a former process has left: %w", err)
 			}
 		}

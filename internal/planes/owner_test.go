@@ -1,7 +1,9 @@
 package planes
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -101,11 +103,15 @@ func TestFormerDirectoryAtStart(t *testing.T) {
 	h := newHost(t)
 	addMap(t, h.create(t, "acme", nil), "one")
 	dir := Dir(h.Manager.config.Host.DataDir, "acme")
+	interrupted := filepath.Join(filepath.Dir(dir), ".acme"+ownerSuffix+".tmp-123")
 	h = h.restart(t, func(string) { // a directory of a former release
-		if err := os.Remove(dir + ownerSuffix); err != nil {
+		if err := errors.Join(os.Remove(dir+ownerSuffix), os.WriteFile(interrupted, nil, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	})
+	if found, err := datadir.Exists(interrupted); err != nil || found {
+		t.Errorf("what an interrupted write has left stays: %v", err)
+	}
 	hasMaps(t, h.client(t, "acme"), true, false)
 	eventually(t, "it is noted whose it is", func() bool {
 		owner, err := os.ReadFile(dir + ownerSuffix)
