@@ -58,14 +58,11 @@ func atPlane(data []byte, plane string) ([]byte, error) {
 	if err := checkPlane(plane); err != nil || plane == "" {
 		return data, err
 	}
-	loaded, err := clientcmd.Load(data)
-	if err != nil {
-		return nil, usageError(fmt.Errorf("read the kubeconfig: %w", err))
-	}
-	for _, cluster := range loaded.Clusters {
+	data, err := kubeconfig.ChangeClusters(data, func(cluster *clientcmdapi.Cluster) error {
 		cluster.Server = planes.URL(cluster.Server, plane)
-	}
-	return clientcmd.Write(*loaded)
+		return nil
+	})
+	return data, usageError(err)
 }
 
 // addAdmin is addClient for requests of an administrator.
@@ -185,10 +182,11 @@ func (f *clientFlags) connect(cmd *cobra.Command, server string) (kubernetes.Int
 		if err != nil {
 			return nil, kubeconfig.Endpoint{}, err
 		}
-		if named, _, err = kubeconfig.Server(cfg.Kubeconfig.Path); err != nil {
+		address, err := kubeconfig.Server(cfg.Kubeconfig.Path)
+		if err != nil {
 			return nil, kubeconfig.Endpoint{}, err
 		}
-		named = planes.URL(named, f.plane)
+		named = planes.URL(address.Server, f.plane)
 	}
 	return client, kubeconfig.Endpoint{Server: cmp.Or(server, named), CA: config.CAData}, nil
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -67,32 +68,14 @@ func kubectlConnection(args []string, cfg *config.ServerConfiguration) kubectl.C
 	if err := checkKubeconfig(cfg.Kubeconfig.Path); err != nil {
 		return kubectl.Connection{Missing: err}
 	}
-	address, _ := localAddress(cfg.Kubeconfig.Path) // kubectl reports a kubeconfig that it cannot read
+	address, _ := kubeconfig.Server(cfg.Kubeconfig.Path) // kubectl reports a kubeconfig that it cannot read
+	address.Local = cmp.Or(address.Local, address.Server)
 	plane := ""
 	if len(args) > 1 && args[0] == "--server" { // of kubectlKubeconfig
 		_, plane, _ = strings.Cut(args[1], "/clusters/")
 	}
 	return kubectl.Connection{Address: address, Generic: cfg.APIs.Profile == config.ProfileGeneric,
 		Start: startCommand(cfg), Plane: plane}
-}
-
-// localAddress returns the URL of the server in its kubeconfig, and how clients on this
-// machine reach it.
-func localAddress(path string) (kubectl.Address, error) {
-	var hosts [2]*rest.Config
-	data, err := os.ReadFile(path)
-	for i := range hosts {
-		if err == nil {
-			hosts[i], err = clientcmd.RESTConfigFromKubeConfig(data)
-		}
-		if err == nil {
-			data, err = kubeconfig.ForThisMachine(data)
-		}
-	}
-	if err != nil {
-		return kubectl.Address{}, fmt.Errorf("read the kubeconfig: %w", err)
-	}
-	return kubectl.Address{Server: hosts[0].Host, Local: hosts[1].Host, TLSServerName: hosts[1].ServerName}, nil
 }
 
 // kubectlKubeconfig removes the flags of this program from the arguments, and sets
@@ -147,11 +130,11 @@ func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, cfg *c
 			return nil, nil, err
 		}
 		if plane != "" {
-			address, err := localAddress(cfg.Kubeconfig.Path)
+			address, err := kubeconfig.Server(cfg.Kubeconfig.Path)
 			if err != nil {
 				return nil, nil, err
 			}
-			args = slices.Concat([]string{"--server", planes.URL(address.Local, plane), "--tls-server-name",
+			args = slices.Concat([]string{"--server", planes.URL(cmp.Or(address.Local, address.Server), plane), "--tls-server-name",
 				address.TLSServerName}, args)
 		}
 	}

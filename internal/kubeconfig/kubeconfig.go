@@ -48,15 +48,15 @@ func Render(access Access) ([]byte, error) {
 		cluster.Extensions = map[string]runtime.Object{localExtension: &runtime.Unknown{Raw: local,
 			ContentType: runtime.ContentTypeJSON}}
 	}
-	return render(cluster, Name, &api.AuthInfo{ClientCertificateData: files[1], ClientKeyData: files[2]}, Name, "")
+	return render(cluster, &api.AuthInfo{ClientCertificateData: files[1], ClientKeyData: files[2]}, Name,
+		&api.Context{Cluster: Name, AuthInfo: Name})
 }
 
 // render returns a kubeconfig with one context.
-func render(cluster *api.Cluster, user string, credentials *api.AuthInfo, context, namespace string) ([]byte, error) {
+func render(cluster *api.Cluster, user *api.AuthInfo, name string, context *api.Context) ([]byte, error) {
 	cfg := api.NewConfig()
-	cfg.Clusters[Name], cfg.AuthInfos[user] = cluster, credentials
-	cfg.Contexts[context] = &api.Context{Cluster: Name, AuthInfo: user, Namespace: namespace}
-	cfg.CurrentContext = context
+	cfg.Clusters[context.Cluster], cfg.AuthInfos[context.AuthInfo] = cluster, user
+	cfg.Contexts[name], cfg.CurrentContext = context, name
 	return write(cfg)
 }
 
@@ -72,28 +72,28 @@ func Rename(kubeconfig []byte, name string) ([]byte, error) {
 		return nil, fmt.Errorf("the server's kubeconfig has no cluster or no user %s: remove the file, and the next "+
 			"start of the server writes it", Name)
 	}
-	renamed := api.NewConfig()
-	renamed.Clusters[name], renamed.AuthInfos[name] = cluster, user
-	renamed.Contexts[name] = &api.Context{Cluster: name, AuthInfo: name}
-	renamed.CurrentContext = name
-	return write(renamed)
+	return render(cluster, user, name, &api.Context{Cluster: name, AuthInfo: name})
 }
 
-// Server returns the URL in a kubeconfig that [Render] has made, and the one for clients on the
-// server's machine, if it is another. Both are empty when there is no file.
-func Server(path string) (server, onMachine string, err error) {
+// Address has the URL of a server in its kubeconfig, and the one for clients on the server's
+// machine, if it is another, with the name that they verify the certificate with.
+type Address struct{ Server, Local, TLSServerName string }
+
+// Server returns the address in a kubeconfig that [Render] has made. It is zero when there is
+// no file.
+func Server(path string) (Address, error) {
 	cfg, err := clientcmd.LoadFromFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return "", "", nil
+		return Address{}, nil
 	}
 	if err != nil {
-		return "", "", fmt.Errorf("read the server's URL in %s: %w", path, err)
+		return Address{}, fmt.Errorf("read the server's URL in %s: %w", path, err)
 	}
 	cluster := cfg.Clusters[Name]
 	if cluster == nil {
-		return "", "", fmt.Errorf("read the server's URL in %s: it has no cluster %s; remove the file, and the next "+
+		return Address{}, fmt.Errorf("read the server's URL in %s: it has no cluster %s; remove the file, and the next "+
 			"start writes it", path, Name)
 	}
 	local, err := readLocal(cluster)
-	return cluster.Server, local.Server, err
+	return Address{cluster.Server, local.Server, local.TLSServerName}, err
 }

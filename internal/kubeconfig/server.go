@@ -23,20 +23,13 @@ type local struct {
 // [Render] has written for it, if there is one: the other may not resolve here, or lead to
 // another server.
 func ForThisMachine(kubeconfig []byte) ([]byte, error) {
-	cfg, err := clientcmd.Load(kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("read the kubeconfig: %w", err)
-	}
-	for _, cluster := range cfg.Clusters {
+	return ChangeClusters(kubeconfig, func(cluster *api.Cluster) error {
 		local, err := readLocal(cluster)
-		if err != nil {
-			return nil, err
-		}
 		if local.Server != "" {
 			cluster.Server, cluster.TLSServerName = local.Server, local.TLSServerName
 		}
-	}
-	return write(cfg)
+		return err
+	})
 }
 
 // readLocal returns the extension; zero if there is none.
@@ -78,12 +71,22 @@ func CheckEmbedded(kubeconfig []byte) error {
 // SetServer returns the kubeconfig with another URL of the server. tlsName, unless it
 // is empty, is the name that clients verify the server's certificate with.
 func SetServer(kubeconfig []byte, server, tlsName string) ([]byte, error) {
+	return ChangeClusters(kubeconfig, func(cluster *api.Cluster) error {
+		cluster.Server, cluster.TLSServerName, cluster.Extensions = server, tlsName, nil
+		return nil
+	})
+}
+
+// ChangeClusters returns the kubeconfig after change was called with each cluster in it.
+func ChangeClusters(kubeconfig []byte, change func(*api.Cluster) error) ([]byte, error) {
 	cfg, err := clientcmd.Load(kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)
 	}
 	for _, cluster := range cfg.Clusters {
-		cluster.Server, cluster.TLSServerName, cluster.Extensions = server, tlsName, nil
+		if err := change(cluster); err != nil {
+			return nil, err
+		}
 	}
 	return write(cfg)
 }

@@ -23,9 +23,9 @@ type Endpoint struct {
 // RenderUser returns a kubeconfig for the credentials. namespace is kubectl's default
 // namespace; it may be empty.
 func RenderUser(endpoint Endpoint, user, namespace string, credentials *Credentials) ([]byte, error) {
-	return render(&api.Cluster{Server: endpoint.Server, CertificateAuthorityData: endpoint.CA}, user,
-		&api.AuthInfo{ClientCertificateData: credentials.Cert, ClientKeyData: credentials.Key,
-			Token: credentials.Token}, user+"@"+Name, namespace)
+	return render(&api.Cluster{Server: endpoint.Server, CertificateAuthorityData: endpoint.CA},
+		&api.AuthInfo{ClientCertificateData: credentials.Cert, ClientKeyData: credentials.Key, Token: credentials.Token},
+		user+"@"+Name, &api.Context{Cluster: Name, AuthInfo: user, Namespace: namespace})
 }
 
 // InClusterMount is the directory in which client-go's rest.InClusterConfig and its like read

@@ -9,6 +9,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
 	upstream "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kubectl"
 )
 
@@ -17,8 +18,8 @@ type Connection struct {
 	// Missing is nil, or why there is no server: requests fail with it. kubectl would send
 	// them to localhost:8080.
 	Missing error
-	// Address of a server on this machine; or zero.
-	Address Address
+	// Address of a server on this machine, with Local; or zero.
+	Address kubeconfig.Address
 	// Generic: the server has no workloads (see config.ProfileGeneric).
 	Generic bool
 	// Start is the command that starts the server of Address.
@@ -57,10 +58,6 @@ func (c Connection) hint(message string) string {
 	return "\nThis server has no workloads. With --profile kubernetes (server, run) or apis.profile in the " +
 		"configuration, it stores them as data."
 }
-
-// Address has the URL of a server that its kubeconfig has, and the one for clients on the
-// server's machine with the name that they verify the certificate with.
-type Address struct{ Server, Local, TLSServerName string }
 
 // apply sets the connection of kubectl's clients. With Missing, commands that send no
 // requests, such as create --dry-run=client, work; kubectl prints the reason once at its end,

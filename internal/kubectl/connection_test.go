@@ -3,6 +3,8 @@ package kubectl
 import (
 	"strings"
 	"testing"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
 )
 
 // TestHint: errors about workloads name the profile that has them, other errors do not.
@@ -25,7 +27,7 @@ func TestHint(t *testing.T) {
 	if got := (Connection{}).hint(late); !strings.Contains(got, "Put --plane before the command") {
 		t.Errorf("of a flag after the command: %q", got)
 	}
-	local := Connection{Address: Address{Local: "https://127.0.0.1:6443"}, Start: "kube-hyper-mini server"}
+	local := Connection{Address: kubeconfig.Address{Local: "https://127.0.0.1:6443"}, Start: "kube-hyper-mini server"}
 	for message, hinted := range map[string]bool{
 		"The connection to the server 127.0.0.1:6443 was refused - did you specify the right host or port?": true,
 		"The connection to the server 127.0.0.1:6444 was refused - did you specify the right host or port?": false,

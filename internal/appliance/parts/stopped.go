@@ -63,9 +63,11 @@ func ChangeCertificates(ctx context.Context, cfg *config.ServerConfiguration, lo
 		return nil, err
 	}
 	keys := Identity(cfg, dir, false, log)
-	if keys.URL, keys.LocalURL, err = kubeconfig.Server(cfg.Kubeconfig.Path); err != nil {
+	address, err := kubeconfig.Server(cfg.Kubeconfig.Path)
+	if err != nil {
 		return nil, err
 	}
+	keys.URL, keys.LocalURL = address.Server, address.Local
 	external := len(cfg.Etcd.External.Endpoints) > 0
 	certificates := &admin.Certificates{
 		Identity: identity.Open(keys, store),
