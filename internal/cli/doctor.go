@@ -72,7 +72,7 @@ func examine(cmd *cobra.Command, flags *clientFlags) (*doctor.Report, error) {
 		if !doctor.Kubeconfig(report, flags.kubeconfig, kubeconfig) {
 			return report, nil
 		}
-		return report, examineServer(cmd, report, kubeconfig, nil)
+		return report, doctor.Server(cmd.Context(), report, kubeconfig, nil)
 	}
 	cfg, err := completed(cmd, &flags.configFlags)
 	if err != nil {
@@ -100,21 +100,11 @@ func examine(cmd *cobra.Command, flags *clientFlags) (*doctor.Report, error) {
 	case err != nil:
 		return nil, err
 	case running:
-		return report, examineServer(cmd, report, kubeconfig, checked)
+		return report, doctor.Server(cmd.Context(), report, kubeconfig, checked)
 	case unreadable != nil:
 		report.Skipped = append(report.Skipped, doctor.Skipped{Check: "server", Reason: unreadable.Error()})
 	}
 	return report, nil
-}
-
-// examineServer checks a running server.
-func examineServer(cmd *cobra.Command, report *doctor.Report, kubeconfig []byte, cfg *doctor.Config) error {
-	if err := admin.Reachable(cmd.Context(), kubeconfig); err != nil {
-		doctor.Unreachable(report, kubeconfig, err)
-		return nil
-	}
-	report.Running = true
-	return doctor.Server(cmd.Context(), report, kubeconfig, cfg)
 }
 
 // printReport prints what was found, and which checks were made.

@@ -36,13 +36,23 @@ type server struct {
 	status  *admin.Status
 }
 
-// Server checks the running server of a kubeconfig and adds what it finds to the
-// report. cfg is the configuration of that server; nil if it is not known.
+// Server checks the server of a kubeconfig and adds what it finds to the report: that it does
+// not answer, or what is wrong with it. cfg is its configuration; nil if it is not known.
 func Server(ctx context.Context, report *Report, kubeconfig []byte, cfg *Config) error {
 	connection, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
 		return fmt.Errorf("read the kubeconfig: %w", err)
 	}
+	report.Server = connection.Host
+	defer report.sort()
+	if err := admin.Reachable(ctx, kubeconfig); err != nil {
+		report.check("server", func(add func(Finding)) error {
+			add(unreachable(report.Server, err))
+			return nil
+		})
+		return nil
+	}
+	report.Running = true
 	connection.Timeout, connection.QPS = requestTimeout, -1 // flow control of the server bounds requests
 	s := &server{Report: report, config: cfg}
 	if s.client, err = kubernetes.NewForConfig(connection); err != nil {
@@ -51,9 +61,7 @@ func Server(ctx context.Context, report *Report, kubeconfig []byte, cfg *Config)
 	if s.objects, err = dynamic.NewForConfig(connection); err != nil {
 		return fmt.Errorf("use the kubeconfig: %w", err)
 	}
-	report.Server = connection.Host
 	if s.refused(ctx) {
-		report.sort()
 		return nil
 	}
 	s.check("server", func(add func(Finding)) error {
@@ -64,7 +72,6 @@ func Server(ctx context.Context, report *Report, kubeconfig []byte, cfg *Config)
 		return err
 	})
 	s.check("references", func(add func(Finding)) error { return s.references(ctx, add) })
-	report.sort()
 	return nil
 }
 
@@ -89,24 +96,14 @@ func (s *server) refused(ctx context.Context) (refused bool) {
 	return refused
 }
 
-// Unreachable adds to the report that the server of the kubeconfig does not answer, and
-// err as the reason.
-func Unreachable(report *Report, kubeconfig []byte, err error) {
-	report.Server = "the server of the kubeconfig"
-	f := Finding{Severity: Failure, Problem: err.Error(), Remedy: "start the server; if it runs, check its address, " +
-		"its log, and the firewalls between it and this machine"}
+// unreachable is the finding about a server that does not answer, and err the reason.
+func unreachable(server string, err error) Finding {
+	f := Finding{Severity: Failure, Object: server, Problem: err.Error(), Remedy: "start the server; if it runs, check " +
+		"its address, its log, and the firewalls between it and this machine"}
 	if errors.Is(err, admin.ErrNoCredentials) {
 		f.Remedy = "log in as the command asks for, or have an administrator make another kubeconfig"
 	}
-	if connection, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig); err == nil {
-		report.Server = connection.Host
-	}
-	f.Object = report.Server
-	report.check("server", func(add func(Finding)) error {
-		add(f)
-		return nil
-	})
-	report.sort()
+	return f
 }
 
 // state reports problems in the status of the server.
