@@ -40,8 +40,6 @@ type Options struct {
 type Console struct {
 	listeners []net.Listener
 	handler   *handler
-	open      func(path string) error
-	log       *slog.Logger
 }
 
 // New listens, and fails when the port is taken or the configuration is not
@@ -53,9 +51,12 @@ func New(options Options) (*Console, error) {
 	}
 	handler, err := newHandler(options, portOf(listeners[0]))
 	if err != nil {
-		return nil, errors.Join(err, closeAll(listeners))
+		for _, listener := range listeners {
+			err = errors.Join(err, listener.Close())
+		}
+		return nil, err
 	}
-	return &Console{listeners: listeners, handler: handler, open: options.Open, log: options.Log}, nil
+	return &Console{listeners: listeners, handler: handler}, nil
 }
 
 // Address is the URL to open. Its token opens one session.
@@ -80,7 +81,7 @@ func (c *Console) Run(ctx context.Context) error {
 			return errors.Join(fmt.Errorf("serve the console: %w", err), server.Close())
 		case err := <-opened:
 			if err != nil {
-				c.log.Info(fmt.Sprintf("cannot open a browser (%v): open %s", err, c.Address()))
+				c.handler.Log.Info(fmt.Sprintf("cannot open a browser (%v): open %s", err, c.Address()))
 			}
 		case <-used:
 			used = nil
@@ -104,7 +105,7 @@ func (c *Console) Run(ctx context.Context) error {
 // that removes the file with the token. It does not wait: the program that it starts
 // may be the browser itself.
 func (c *Console) openBrowser(opened chan<- error) (remove func()) {
-	if c.open == nil {
+	if c.handler.Open == nil {
 		return func() {}
 	}
 	token, _ := c.handler.sessions.announce()
@@ -113,6 +114,6 @@ func (c *Console) openBrowser(opened chan<- error) (remove func()) {
 		opened <- err
 		return func() {}
 	}
-	go func() { opened <- c.open(file) }()
+	go func() { opened <- c.handler.Open(file) }()
 	return func() { _ = os.Remove(file) } // an earlier call may have
 }

@@ -6,7 +6,6 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -30,13 +29,11 @@ var built embed.FS
 
 // handler answers the browser.
 type handler struct {
+	Options
 	sessions *sessions
 	host     string // the only value of the Host header that names this console
-	log      *slog.Logger
 	mux      *http.ServeMux
 	index    string
-	// The kubeconfig's context and its namespace, for the page.
-	context, namespace string
 }
 
 // newHandler returns the handler of a console that listens on the port of loopback. Its
@@ -56,9 +53,8 @@ func newHandler(options Options, port int) (*handler, error) {
 		return nil, err
 	}
 	h := &handler{
-		sessions: newSessions(time.Now), log: options.Log, index: string(index), context: options.Context,
-		namespace: options.Namespace,
-		host:      fmt.Sprintf("%s.localhost:%d", strings.ToLower(rand.Text()), port), mux: http.NewServeMux(),
+		Options: options, sessions: newSessions(time.Now), index: string(index),
+		host: fmt.Sprintf("%s.localhost:%d", strings.ToLower(rand.Text()), port), mux: http.NewServeMux(),
 	}
 	api := h.authenticated(http.StripPrefix(apiPrefix, forward))
 	h.mux.Handle(apiPrefix+"/", api)
@@ -139,8 +135,8 @@ func (h *handler) page(w http.ResponseWriter, r *http.Request) {
 		"'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "+
 		"require-trusted-types-for 'script'; trusted-types 'none'")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	page := strings.NewReplacer("{{nonce}}", nonce, "{{context}}", attribute(h.context), "{{namespace}}",
-		attribute(h.namespace)).Replace(h.index)
+	page := strings.NewReplacer("{{nonce}}", nonce, "{{context}}", attribute(h.Context), "{{namespace}}",
+		attribute(h.Namespace)).Replace(h.index)
 	_, _ = w.Write([]byte(page)) // a client that is gone has no use for an error
 }
 
@@ -171,7 +167,7 @@ func (h *handler) enter(w http.ResponseWriter, token string) {
 // token, once for each token, so that refused requests do not fill the log.
 func (h *handler) refuse(w http.ResponseWriter) {
 	if address, first := h.address(); first {
-		h.log.Info("a browser without a valid token was refused; a new address: " + address)
+		h.Log.Info("a browser without a valid token was refused; a new address: " + address)
 	}
 	http.Error(w, "This address has been used or has expired. The terminal of `kube-hyper-mini console` shows a new one.",
 		http.StatusUnauthorized)

@@ -209,8 +209,10 @@ func TestBothAddressesOfLoopback(t *testing.T) {
 	if _, err := listen(port); err == nil || !strings.Contains(err.Error(), "--port") {
 		t.Errorf("a port that is taken: %v", err)
 	}
-	if err := closeAll(listeners); err != nil {
-		t.Error(err)
+	for _, listener := range listeners {
+		if err := listener.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
