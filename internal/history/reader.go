@@ -92,29 +92,35 @@ type objectChange struct {
 // in the base have been visited.
 func (a *Journal) follow(ctx context.Context, span journal.Span, o Object, visit func(objectChange) error,
 	based func() error) error {
-	keys := map[string]bool{} // under which the object was stored
-	revision := func(stored bool) func(journal.Revision) error {
-		return func(r journal.Revision) error {
-			for _, change := range r.Changes {
-				key := string(change.Key)
-				if !o.mayHave(a.prefix, key) {
-					continue
-				}
-				found := objectChange{revision: r.Number, time: r.Time, stored: stored, deleted: change.Deleted,
-					created: change.Version == 1, key: key, value: change.Value, size: len(change.Value)}
-				if !a.belongsTo(ctx, o, &found, keys) {
-					continue
-				}
-				if err := visit(found); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-	}
+	keys := map[string]bool{}
 	return a.reader.Span(ctx, span, journal.Visitor{
-		File: a.addKeys, Stored: revision(true), Based: based, Changed: revision(false),
+		File: a.addKeys, Stored: a.changesOf(ctx, o, keys, true, visit), Based: based,
+		Changed: a.changesOf(ctx, o, keys, false, visit),
 	})
+}
+
+// changesOf returns a function that calls visit for each change of an object in a revision.
+// stored means that the revision is of a base, and keys has those under which the object was
+// stored so far.
+func (a *Journal) changesOf(ctx context.Context, o Object, keys map[string]bool, stored bool,
+	visit func(objectChange) error) func(journal.Revision) error {
+	return func(r journal.Revision) error {
+		for _, change := range r.Changes {
+			key := string(change.Key)
+			if !o.mayHave(a.prefix, key) {
+				continue
+			}
+			found := objectChange{revision: r.Number, time: r.Time, stored: stored, deleted: change.Deleted,
+				created: change.Version == 1, key: key, value: change.Value, size: len(change.Value)}
+			if !a.belongsTo(ctx, o, &found, keys) {
+				continue
+			}
+			if err := visit(found); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
 // belongsTo reads the metadata of a change and reports whether it is of the object. keys

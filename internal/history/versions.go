@@ -213,20 +213,11 @@ func (a *Journal) At(ctx context.Context, o Object, m *Moment) (*unstructured.Un
 	var found *objectChange
 	keys := map[string]bool{}
 	restart := func() error { found = nil; return nil }
-	err := a.read(ctx, m, restart, func(r journal.Revision) error {
-		for _, change := range r.Changes {
-			key := string(change.Key)
-			if !o.mayHave(a.prefix, key) {
-				continue
-			}
-			next := objectChange{revision: r.Number, time: r.Time, deleted: change.Deleted, key: key, value: change.Value}
-			if a.belongsTo(ctx, o, &next, keys) {
-				next.value = bytes.Clone(next.value)
-				found = &next
-			}
-		}
+	err := a.read(ctx, m, restart, a.changesOf(ctx, o, keys, false, func(change objectChange) error {
+		change.value = bytes.Clone(change.value)
+		found = &change
 		return nil
-	})
+	}))
 	if err != nil {
 		return nil, nil, err
 	}
