@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -40,13 +39,9 @@ var crdKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResou
 
 // Applier applies the manifests of one directory.
 type Applier struct {
-	dir    string
-	prunes bool
-	waits  bool
-	all    bool // wait for all of them, not only for those that can be applied
+	Config
 	client dynamic.Interface
 	mapper meta.ResettableRESTMapper
-	log    *slog.Logger
 
 	mu      sync.Mutex
 	summary Summary
@@ -80,9 +75,9 @@ type applied struct {
 // are not changed, and no object is pruned; nor is one unless the files have settled: a
 // file that is being replaced is incomplete, or gone, for a moment.
 func (a *Applier) round(ctx context.Context, files map[string]fileState, settled bool) applied {
-	objects, errs := read(os.DirFS(a.dir), files, Everything)
+	objects, errs := read(os.DirFS(a.Dir), files, Everything)
 	if settled {
-		now, err := scan(os.DirFS(a.dir))
+		now, err := scan(os.DirFS(a.Dir))
 		settled = err == nil && maps.Equal(now, files) // what was read is what the scan found
 	}
 	errs = append(errs, duplicates(objects)...)
@@ -129,19 +124,22 @@ func (a *Applier) pruneAndRecord(ctx context.Context, objects []object, settled 
 	for _, o := range objects {
 		current = append(current, referTo(o))
 	}
-	removed := func(ref reference) bool { return !slices.Contains(current, ref) }
-	switch {
-	case slices.Equal(inventory, current):
+	if slices.Equal(inventory, current) {
 		return false, nil
-	case a.prunes && !settled && slices.ContainsFunc(inventory, removed):
-		return true, nil
-	case a.prunes && len(current) == 0:
-		return false, fmt.Errorf("%s has no manifests: no object is pruned, because an empty directory is usually a "+
-			"mistake; delete the objects with kubectl, or keep one manifest", a.dir)
 	}
-	if a.prunes {
-		if err := a.prune(ctx, inventory, current); err != nil {
-			return false, err
+	removed := slices.DeleteFunc(inventory, func(ref reference) bool { return slices.Contains(current, ref) })
+	switch {
+	case a.Prune && !settled && len(removed) > 0:
+		return true, nil
+	case a.Prune && len(current) == 0:
+		return false, fmt.Errorf("%s has no manifests: no object is pruned, because an empty directory is usually a "+
+			"mistake; delete the objects with kubectl, or keep one manifest", a.Dir)
+	case !a.Prune:
+		removed = nil
+	}
+	for _, ref := range slices.Backward(removed) { // the last applied first
+		if err := a.prune(ctx, ref); err != nil {
+			return false, fmt.Errorf("prune %s: %w", ref, err)
 		}
 	}
 	return false, a.saveInventory(ctx, current)

@@ -83,21 +83,9 @@ func (a *Applier) saveInventory(ctx context.Context, inventory []reference) erro
 	return nil
 }
 
-// prune deletes the objects of the inventory that are not in current, the last applied
-// first. An object without fields of this field manager is kept: other managers own it.
-func (a *Applier) prune(ctx context.Context, inventory, current []reference) error {
-	for _, ref := range slices.Backward(inventory) {
-		if slices.Contains(current, ref) {
-			continue
-		}
-		if err := a.pruneOne(ctx, ref); err != nil {
-			return fmt.Errorf("prune %s: %w", ref, err)
-		}
-	}
-	return nil
-}
-
-func (a *Applier) pruneOne(ctx context.Context, ref reference) error {
+// prune deletes an object without a manifest. One without fields of this field manager is kept:
+// other managers own it.
+func (a *Applier) prune(ctx context.Context, ref reference) error {
 	mapping, err := a.mapping(schema.GroupVersionKind{Group: ref.Group, Kind: ref.Kind})
 	if meta.IsNoMatchError(err) {
 		return nil // deleted with its CRD
@@ -116,7 +104,7 @@ func (a *Applier) pruneOne(ctx context.Context, ref reference) error {
 	if !slices.ContainsFunc(found.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
 		return f.Manager == FieldManager && f.Operation == metav1.ManagedFieldsOperationApply
 	}) {
-		a.log.Info("a manifest was removed: its object is kept because other field managers own its fields", "object",
+		a.Log.Info("a manifest was removed: its object is kept because other field managers own its fields", "object",
 			ref.String())
 		return nil
 	}
@@ -127,6 +115,6 @@ func (a *Applier) pruneOne(ctx context.Context, ref reference) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	a.log.Info("pruned", "object", ref.String())
+	a.Log.Info("pruned", "object", ref.String())
 	return nil
 }

@@ -59,7 +59,7 @@ func New(cfg Config) (*Applier, error) {
 		return nil, fmt.Errorf("make the client for manifests: %w", err)
 	}
 	return &Applier{
-		dir: cfg.Dir, prunes: cfg.Prune, waits: cfg.WaitForReady, all: cfg.Required, client: dynamicClient, log: cfg.Log,
+		Config: cfg, client: dynamicClient,
 		mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoveryClient)),
 	}, nil
 }
@@ -69,7 +69,7 @@ func New(cfg Config) (*Applier, error) {
 // or the same ones as in the round before. With Required it calls ready when no
 // failure is left. An Applier runs once at a time.
 func (a *Applier) Run(ctx context.Context, ready func()) error {
-	if !a.waits {
+	if !a.WaitForReady {
 		ready()
 	}
 	previous := ""
@@ -81,7 +81,7 @@ func (a *Applier) Run(ctx context.Context, ready func()) error {
 			a.summary.Error = err.Error()
 		}
 		a.mu.Unlock()
-		if err == nil || !a.all && err.Error() == previous {
+		if err == nil || !a.Required && err.Error() == previous {
 			ready()
 		}
 		previous = fmt.Sprint(err)
@@ -98,14 +98,14 @@ func (a *Applier) follow(ctx context.Context, report func(applied)) {
 	backoff, due, settles := retries(), time.Time{}, time.Time{}
 	pending, logged := true, &logging.Changes{}
 	for {
-		files, err := scan(os.DirFS(a.dir))
+		files, err := scan(os.DirFS(a.Dir))
 		changed := err == nil && !maps.Equal(files, known)
 		if changed {
 			backoff, known, pending = retries(), files, true
 			settles = time.Now().Add(settleTime)
 		}
 		if err != nil {
-			err, pending = fmt.Errorf("%s: %w", a.dir, err), true // the directory was removed: retry
+			err, pending = fmt.Errorf("%s: %w", a.Dir, err), true // the directory was removed: retry
 		}
 		if changed || pending && !time.Now().Before(due) {
 			result := applied{failed: []error{err}}
@@ -116,7 +116,7 @@ func (a *Applier) follow(ctx context.Context, report func(applied)) {
 				return
 			}
 			if changed {
-				logged.Forget(a.dir)
+				logged.Forget(a.Dir)
 			}
 			if result.unpruned {
 				pending, due = true, settles
@@ -137,11 +137,11 @@ func (a *Applier) follow(ctx context.Context, report func(applied)) {
 // logRound logs the result of a round. It logs a repeated error once.
 func (a *Applier) logRound(result applied, logged *logging.Changes) {
 	if len(result.failed) == 0 {
-		a.log.Info("manifests applied", "dir", a.dir, "objects", result.objects)
-		logged.Forget(a.dir)
+		a.Log.Info("manifests applied", "dir", a.Dir, "objects", result.objects)
+		logged.Forget(a.Dir)
 		return
 	}
-	if text := errors.Join(result.failed...).Error(); logged.Changed(a.dir, text) {
-		a.log.Error("applying manifests failed, trying again", "dir", a.dir, "error", text)
+	if text := errors.Join(result.failed...).Error(); logged.Changed(a.Dir, text) {
+		a.Log.Error("applying manifests failed, trying again", "dir", a.Dir, "error", text)
 	}
 }
