@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 
@@ -12,8 +11,7 @@ import (
 
 // useTemporary makes a directory for a server whose data is removed when it ends, unless the
 // configuration or a flag names one. The caller calls end when the server has ended.
-func (f *configFlags) useTemporary(ctx context.Context, cfg *config.ServerConfiguration,
-	log *slog.Logger) (end func() error, err error) {
+func (f *configFlags) useTemporary(cfg *config.ServerConfiguration, log *slog.Logger) (end func() error, err error) {
 	if f.dataDir == "" && f.file == "" {
 		cfg.DataDir = "" // that of the variable has data that is kept
 	}
@@ -26,7 +24,7 @@ func (f *configFlags) useTemporary(ctx context.Context, cfg *config.ServerConfig
 	}
 	cfg.DataDir = dir.Data()
 	return func() error {
-		err := dir.Close(context.WithoutCancel(ctx))
+		err := dir.Close()
 		if errors.Is(err, temporary.ErrLeft) {
 			log.Warn(err.Error())
 			return nil

@@ -53,7 +53,7 @@ func (f *configFlags) runServer(cmd *cobra.Command, options controlplane.Options
 	}
 	adoptOrphans(cmd.Context())
 	if options.Ephemeral {
-		end, err := f.useTemporary(cmd.Context(), cfg, options.Log)
+		end, err := f.useTemporary(cfg, options.Log)
 		if err != nil {
 			return err
 		}

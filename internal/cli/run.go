@@ -124,15 +124,9 @@ func takeSignals() <-chan os.Signal {
 // runError turns the result of a run into an exit code.
 func runError(code int, err error) error {
 	var command *testplane.CommandError
-	var signalled *testplane.SignalError
 	switch {
 	case errors.As(err, &command):
 		return &exitError{command.Code, err}
-	case errors.As(err, &signalled):
-		if number, ok := signalled.Signal.(syscall.Signal); ok {
-			return &exitError{128 + int(number), err}
-		}
-		return err
 	case err == nil && code != 0:
 		return &exitError{code, errors.New("")} // COMMAND has printed the error
 	}

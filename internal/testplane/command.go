@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"os/exec"
 	"sync"
 	"sync/atomic"
@@ -18,9 +17,9 @@ const (
 	CodeNotFound      = 127
 )
 
-// CommandError means that a command could not be started.
+// CommandError means that a command could not be started, or that a signal came before it was.
 type CommandError struct {
-	// Code is CodeNotFound or CodeNotExecutable.
+	// Code is CodeNotFound, CodeNotExecutable, or 128 plus the number of the signal.
 	Code int
 	Err  error
 }
@@ -85,9 +84,6 @@ func StartCommand(options CommandOptions) (*Command, error) {
 	}()
 	return c, nil
 }
-
-// Signal passes a signal on to the process group.
-func (c *Command) Signal(signal os.Signal) { c.process.signal(signal) }
 
 // KillAfterGrace kills the process group if the program has not ended when the
 // grace has passed. Later calls do nothing.

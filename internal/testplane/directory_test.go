@@ -36,55 +36,40 @@ func TestFullDirectoryIsNamed(t *testing.T) {
 	}
 }
 
-// TestRemoveWithAHangingEtcd: the wait for the lock of the data directory has a bound, and a
-// signal that ends a run ends it. The directory is left to the guard.
+// TestRemoveWithAHangingEtcd: the wait for the lock of the data directory has a bound. The
+// directory is left to the guard.
 func TestRemoveWithAHangingEtcd(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	for name, c := range map[string]struct {
-		signals []os.Signal
-		want    time.Duration
-	}{
-		"no signal":        {nil, datadir.RemovalTimeout},
-		"a changed window": {[]os.Signal{syscall.SIGWINCH}, datadir.RemovalTimeout},
-		"SIGTERM":          {[]os.Signal{syscall.SIGTERM}, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d, err := temporary.Make()
-				if err != nil {
-					t.Fatal(err)
-				}
-				used, err := datadir.Lock(d.Data())
-				if err != nil {
-					t.Fatal(err)
-				}
-				signals := make(chan os.Signal, 1)
-				for _, signal := range c.signals {
-					signals <- signal
-				}
-				var errs bytes.Buffer
-				r := &runner{RunOptions: RunOptions{Err: &errs, Signals: signals}, dir: &Directory{Directory: d}}
-				began := time.Now()
-				if err := r.close(t.Context()); err != nil {
-					t.Error(err)
-				}
-				// One poll may be under way.
-				if took := time.Since(began); took < c.want || took > c.want+time.Second {
-					t.Errorf("it took %s, want %s", took, c.want)
-				}
-				if !strings.Contains(errs.String(), "etcd still uses the temporary directory "+string(d)) {
-					t.Errorf("it says %q", errs.String())
-				}
-				if err := used.Close(); err != nil {
-					t.Errorf("the directory was removed: %v", err)
-				}
-				if err := d.Remove(t.Context()); err != nil {
-					t.Error(err)
-				}
-				if _, err := os.Stat(string(d)); !errors.Is(err, os.ErrNotExist) {
-					t.Errorf("the directory is there: %v", err)
-				}
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		d, err := temporary.Make()
+		if err != nil {
+			t.Fatal(err)
+		}
+		used, err := datadir.Lock(d.Data())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var errs bytes.Buffer
+		r := &runner{RunOptions: RunOptions{Err: &errs}, dir: &Directory{Directory: d}}
+		began := time.Now()
+		if err := r.close(); err != nil {
+			t.Error(err)
+		}
+		// One poll may be under way.
+		if took := time.Since(began); took < datadir.RemovalTimeout || took > datadir.RemovalTimeout+time.Second {
+			t.Errorf("it took %s, want %s", took, datadir.RemovalTimeout)
+		}
+		if !strings.Contains(errs.String(), "etcd still uses the temporary directory "+string(d)) {
+			t.Errorf("it says %q", errs.String())
+		}
+		if err := used.Close(); err != nil {
+			t.Errorf("the directory was removed: %v", err)
+		}
+		if err := d.Remove(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(string(d)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the directory is there: %v", err)
+		}
+	})
 }

@@ -65,8 +65,8 @@ type runner struct {
 }
 
 // Run starts a server, runs the command against it, and removes everything again. It
-// returns the exit code of the command. With an error the code has no meaning; the codes
-// for a [CommandError] and a [SignalError] follow from the error.
+// returns the exit code of the command. With an error the code has no meaning; a [CommandError]
+// has its own.
 func Run(ctx context.Context, options RunOptions) (code int, err error) {
 	r := &runner{RunOptions: options, owner: endOf(options.Owner)}
 	if len(r.Command) > 0 {
@@ -79,9 +79,7 @@ func Run(ctx context.Context, options RunOptions) (code int, err error) {
 	}
 	code, err = r.serve(ctx)
 	err = r.dir.Explain(err)
-	if closeErr := r.close(ctx); closeErr != nil {
-		err = errors.Join(err, closeErr)
-	}
+	err = errors.Join(err, r.close())
 	if r.Keep {
 		_, keptErr := fmt.Fprintf(r.Err, "kept %s: kube-hyper-mini server --data-dir %s\n", r.dir.Directory, r.dir.Data())
 		err = errors.Join(err, keptErr)
@@ -89,14 +87,9 @@ func Run(ctx context.Context, options RunOptions) (code int, err error) {
 	return code, err
 }
 
-// close closes the server. A further signal that ends a run ends the wait for etcd.
-func (r *runner) close(ctx context.Context) error {
-	var err error
-	closing := &runner{RunOptions: RunOptions{Signals: r.Signals}} // the owner may have ended already
-	_ = closing.untilEnd(context.WithoutCancel(ctx), func(ctx context.Context) error {
-		err = r.dir.Close(ctx)
-		return nil
-	}) // the signal changes nothing else
+// close removes the directory.
+func (r *runner) close() error {
+	err := r.dir.Close()
 	if errors.Is(err, temporary.ErrLeft) {
 		_, err = fmt.Fprintln(r.Err, err) // no failure: the guard removes the directory
 	}
@@ -166,14 +159,6 @@ func (r *runner) openLog() (file io.Closer, err error) {
 		return nil, errors.Join(err, opened.Close())
 	}
 	return opened, nil
-}
-
-// SignalError means that a signal arrived before the command was started.
-type SignalError struct{ Signal os.Signal }
-
-// Error implements error.
-func (e *SignalError) Error() string {
-	return fmt.Sprintf("%s during the start; everything is removed", e.Signal)
 }
 
 // use applies the manifests and runs the command.
@@ -247,7 +232,8 @@ func (r *runner) awaitEnd(done <-chan struct{}) error {
 		select {
 		case signal := <-r.Signals:
 			if slices.Contains(ending, signal) {
-				return &SignalError{signal}
+				number, _ := signal.(syscall.Signal) // as all of ending are
+				return &CommandError{128 + int(number), fmt.Errorf("%s during the start; everything is removed", signal)}
 			}
 		case <-r.owner:
 			return errors.New("standard input ended during the start; everything is removed")
@@ -275,7 +261,7 @@ func (r *runner) follow(command *Command) error {
 		case <-command.ended:
 			return nil
 		case signal := <-r.Signals:
-			command.Signal(signal)
+			command.process.signal(signal)
 			if signal == os.Interrupt || signal == syscall.SIGTERM {
 				command.KillAfterGrace()
 			}

@@ -46,8 +46,8 @@ func TestTerminatingSignalsCancel(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	})
-	var signalled *SignalError
-	if !errors.As(err, &signalled) || signalled.Signal != syscall.SIGTERM {
+	var signalled *CommandError
+	if !errors.As(err, &signalled) || signalled.Code != 128+int(syscall.SIGTERM) {
 		t.Errorf("it ended with %v, want SIGTERM", err)
 	}
 }

@@ -32,12 +32,11 @@ func NewDirectory(keep bool) (*Directory, error) {
 	return &Directory{dir, guard, keep}, nil
 }
 
-// Close removes the directory, unless it is kept, and ends the guard. The end of ctx ends the
-// wait for etcd. After an error, as [temporary.ErrLeft], the guard removes the directory at
-// the end of this process.
-func (d *Directory) Close(ctx context.Context) error {
+// Close removes the directory, unless it is kept, and ends the guard. After an error, as
+// [temporary.ErrLeft], the guard removes the directory at the end of this process.
+func (d *Directory) Close() error {
 	if !d.keep {
-		if err := d.Remove(ctx); err != nil {
+		if err := d.Remove(context.Background()); err != nil {
 			return err
 		}
 	}
