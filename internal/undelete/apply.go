@@ -64,7 +64,7 @@ func (p *Plan) create(ctx context.Context, item *Item) error {
 	} else {
 		object := prepared(former, p.references(item), !status)
 		if item == p.root {
-			setMark(object, &mark{Object: item.String(), Revision: p.Revision})
+			setMark(object, mark{Object: item.String(), Revision: p.Revision})
 		}
 		created, err = client.Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager})
 		if apierrors.IsAlreadyExists(err) && p.isServersOwn(item) {

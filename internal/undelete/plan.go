@@ -97,7 +97,7 @@ func NewPlan(ctx context.Context, client *Client, from *history.Journal, request
 	if err := p.collect(ctx, request.Object); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
-	if err := p.check(ctx); err != nil {
+	if err := p.eachToCreate(ctx, p.checkItem); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
@@ -184,11 +184,6 @@ func (p *Plan) goneReason(item *Item) string {
 			mapping.GroupVersionKind.Version, item.APIVersion)
 	}
 	return fmt.Sprintf("the server has no type %s", item.groupKind())
-}
-
-// check asks the server about each object, owners before dependents.
-func (p *Plan) check(ctx context.Context) error {
-	return p.eachToCreate(ctx, p.checkItem)
 }
 
 // eachToCreate calls work for the objects that are to be created, except those whose

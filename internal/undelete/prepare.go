@@ -58,21 +58,10 @@ func (c *Client) readMark(ctx context.Context, object history.Object) (*mark, er
 	return found, nil
 }
 
-// setMark sets the mark of an object, or removes it.
-func setMark(object *unstructured.Unstructured, m *mark) {
-	annotations := object.GetAnnotations()
-	delete(annotations, markAnnotation)
-	if m != nil {
-		value, _ := json.Marshal(m) // a string and a number cannot fail
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[markAnnotation] = string(value)
-	}
-	if len(annotations) == 0 {
-		annotations = nil
-	}
-	object.SetAnnotations(annotations)
+// setMark sets the mark of an object.
+func setMark(object *unstructured.Unstructured, m mark) {
+	value, _ := json.Marshal(m) // a string and a number cannot fail
+	_ = unstructured.SetNestedField(object.Object, string(value), "metadata", "annotations", markAnnotation)
 }
 
 // removeMark removes the mark from the object that exists.
@@ -135,7 +124,6 @@ func prepared(former *unstructured.Unstructured, references []metav1.OwnerRefere
 		unstructured.RemoveNestedField(object.Object, "metadata", field)
 	}
 	object.SetOwnerReferences(references)
-	setMark(object, nil)
 	if former.GetDeletionTimestamp() != nil {
 		object.SetFinalizers(slices.DeleteFunc(object.GetFinalizers(),
 			func(f string) bool { return slices.Contains(deletionFinalizers, f) }))
@@ -147,9 +135,11 @@ func prepared(former *unstructured.Unstructured, references []metav1.OwnerRefere
 		// The token is for the UID of the former service account. The controller of
 		// tokens makes a new one, and deletes a Secret with another UID.
 		unstructured.RemoveNestedField(object.Object, "data")
-		annotations := object.GetAnnotations()
-		delete(annotations, corev1.ServiceAccountUIDKey)
-		object.SetAnnotations(annotations)
+		unstructured.RemoveNestedField(object.Object, "metadata", "annotations", corev1.ServiceAccountUIDKey)
+	}
+	unstructured.RemoveNestedField(object.Object, "metadata", "annotations", markAnnotation)
+	if len(object.GetAnnotations()) == 0 {
+		object.SetAnnotations(nil)
 	}
 	return object
 }
