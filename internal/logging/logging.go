@@ -180,13 +180,11 @@ func (s severityWriter) Write(p []byte) (int, error) {
 			level, text = slog.LevelInfo, noInotify
 		}
 	}
-	record := newRecord(level, logs.WithoutBody(text))
+	var attrs []slog.Attr
 	if caller != "" {
-		record.AddAttrs(slog.String("caller", caller))
+		attrs = append(attrs, slog.String("caller", caller))
 	}
-	if s.handler.Enabled(context.Background(), level) {
-		_ = s.handler.Handle(context.Background(), record) // there is nowhere else to report it
-	}
+	slog.New(s.handler).LogAttrs(context.Background(), level, logs.WithoutBody(text), attrs...)
 	return len(p), nil
 }
 

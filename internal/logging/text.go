@@ -7,13 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 )
-
-func newRecord(level slog.Level, message string) slog.Record {
-	return slog.NewRecord(time.Now(), level, message, 0)
-}
 
 // textHandler writes lines in the form "15:04:05.000 INFO message  key=value".
 type textHandler struct {

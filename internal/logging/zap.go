@@ -20,19 +20,19 @@ func Zap(logger *slog.Logger, verbosity int) *zap.Logger {
 	if verbosity >= 2 {
 		level = zapcore.InfoLevel
 	}
-	return zap.New(&zapCore{LevelEnabler: level, handler: logger.Handler()})
+	return zap.New(&zapCore{LevelEnabler: level, log: logger})
 }
 
 // zapCore is a [zapcore.Core] over slog; it formats fields as klog does.
 type zapCore struct {
 	zapcore.LevelEnabler
-	handler slog.Handler
-	fields  []zapcore.Field
+	log    *slog.Logger
+	fields []zapcore.Field
 }
 
 // With implements [zapcore.Core].
 func (c *zapCore) With(fields []zapcore.Field) zapcore.Core {
-	return &zapCore{c.LevelEnabler, c.handler, append(append([]zapcore.Field{}, c.fields...), fields...)}
+	return &zapCore{c.LevelEnabler, c.log, append(append([]zapcore.Field{}, c.fields...), fields...)}
 }
 
 // Check implements [zapcore.Core].
@@ -49,15 +49,12 @@ func (c *zapCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	for _, field := range append(append([]zapcore.Field{}, c.fields...), fields...) {
 		field.AddTo(encoder)
 	}
-	level := slogLevel(entry, encoder.Fields["error"])
-	if !c.handler.Enabled(context.Background(), level) {
-		return nil
-	}
-	record := newRecord(level, "etcd: "+entry.Message)
+	var attrs []slog.Attr
 	for _, key := range slices.Sorted(maps.Keys(encoder.Fields)) {
-		record.AddAttrs(slog.String(key, fmt.Sprint(encoder.Fields[key])))
+		attrs = append(attrs, slog.String(key, fmt.Sprint(encoder.Fields[key])))
 	}
-	return c.handler.Handle(context.Background(), record)
+	c.log.LogAttrs(context.Background(), slogLevel(entry, encoder.Fields["error"]), "etcd: "+entry.Message, attrs...)
+	return nil
 }
 
 // Sync implements [zapcore.Core]; nothing is buffered.
