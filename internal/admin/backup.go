@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/url"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 )
@@ -15,8 +14,7 @@ const backupPath = "/kube-hyper-mini/backup"
 // SaveBackup requests a backup without keys from the server of the kubeconfig. It adds the
 // keys from source, which is that server's, unless that is nil.
 func SaveBackup(ctx context.Context, kubeconfig []byte, w io.Writer, source *backup.Source) error {
-	query := url.Values{backup.ParamPlain: {"true"}}
-	return post(ctx, kubeconfig, backupPath+"?"+query.Encode(), func(host string, body io.Reader) (err error) {
+	return post(ctx, kubeconfig, backupPath+"?"+backup.ParamPlain+"=true", func(host string, body io.Reader) (err error) {
 		if source == nil {
 			_, err = io.Copy(w, body)
 		} else {

@@ -72,11 +72,7 @@ func (c *Certificates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Change applies the change to the certificates and keys, as far as it comes.
 func (c *Certificates) Change(ctx context.Context, change CertificateChange) (*CertificatesChanged, error) {
 	done := &CertificatesChanged{}
-	err := c.apply(ctx, change, done)
-	if err != nil {
-		err = c.Identity.Explain(err)
-	}
-	return done, err
+	return done, c.Identity.Explain(c.apply(ctx, change, done))
 }
 
 func (c *Certificates) apply(ctx context.Context, change CertificateChange, done *CertificatesChanged) error {
