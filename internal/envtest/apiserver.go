@@ -131,18 +131,15 @@ func (a *APIServer) complete(controllers string) {
 	}
 	if cfg.Serving.CertFile == "" {
 		certificate, key := filepath.Join(a.certDir, "apiserver.crt"), filepath.Join(a.certDir, "apiserver.key")
-		if exists(certificate) && exists(key) {
+		_, noCertificate := os.Stat(certificate)
+		_, noKey := os.Stat(key)
+		if noCertificate == nil && noKey == nil {
 			cfg.Serving.CertFile, cfg.Serving.KeyFile = certificate, key
 		}
 	}
 	if cfg.Serving.CertFile != "" {
 		cfg.Serving.CAFile = cfg.Serving.CertFile // only envtest has its authority
 	}
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 // Configuration gets the data directory from etcd, writes the key that signs tokens,
