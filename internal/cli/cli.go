@@ -69,12 +69,15 @@ func usageError(err error) error {
 // Run executes the command line and returns the exit code of the process. When ctx ends, a
 // running server stops.
 func Run(ctx context.Context, args []string, streams Streams) int {
-	return execute(ctx, newRoot(streams), args, streams)
+	return execute(ctx, newRoot(streams.Out), args, streams)
 }
 
 // execute runs a command and returns the process's exit code.
 func execute(ctx context.Context, root *cobra.Command, args []string, streams Streams) int {
 	root.SetArgs(args)
+	root.SetIn(streams.In)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.Err)
 	isRoot := os.Geteuid() == 0
 	stopManaging := func() {}
 	defer func() { stopManaging() }()
@@ -117,7 +120,7 @@ func execute(ctx context.Context, root *cobra.Command, args []string, streams St
 	return code
 }
 
-func newRoot(streams Streams) *cobra.Command {
+func newRoot(out io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kube-hyper-mini",
 		Short: "The Kubernetes control plane without the containers, in one process",
@@ -131,7 +134,6 @@ API server with CRDs and aggregation, and the generic controllers. Start it with
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	setStreams(root, streams)
 	root.SetFlagErrorFunc(flagError)
 	root.Version = version.Release() // --version
 	root.AddCommand(
@@ -142,15 +144,10 @@ API server with CRDs and aggregation, and the generic controllers. Start it with
 	)
 	root.SetHelpCommand(newHelp())
 	root.SetUsageTemplate(usageTemplate(root))
+	root.SetOut(out)                // which the command for completion takes now
 	root.InitDefaultCompletionCmd() // checkArguments must see it
 	checkArguments(root)
 	return root
-}
-
-func setStreams(cmd *cobra.Command, streams Streams) {
-	cmd.SetIn(streams.In)
-	cmd.SetOut(streams.Out)
-	cmd.SetErr(streams.Err)
 }
 
 // checkArguments makes a command return a usage error for arguments that it does not take,

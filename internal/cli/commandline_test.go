@@ -202,7 +202,7 @@ func TestEachCommandHasAnExample(t *testing.T) {
 			visit(child)
 		}
 	}
-	visit(newRoot(Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}))
+	visit(newRoot(io.Discard))
 }
 
 // TestNoJournal: a mistyped name of a journal is an error, in each format.

@@ -23,13 +23,9 @@ func RunAs(ctx context.Context, program string, args []string, streams Streams) 
 	}
 	switch envtest.Program(program) {
 	case envtest.KubeAPIServer:
-		cmd := newEnvtestAPIServer()
-		setStreams(cmd, streams)
-		return execute(ctx, cmd, args, streams)
+		return execute(ctx, newEnvtestAPIServer(), args, streams)
 	case envtest.Etcd:
-		cmd := newEnvtestEtcd()
-		setStreams(cmd, streams)
-		return execute(ctx, cmd, args, streams)
+		return execute(ctx, newEnvtestEtcd(), args, streams)
 	case envtest.Kubectl:
 		args = append([]string{envtest.Kubectl}, args...)
 	}
@@ -37,7 +33,7 @@ func RunAs(ctx context.Context, program string, args []string, streams Streams) 
 }
 
 func newEnvtest() *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "envtest DIR",
 		Short: "Make kube-apiserver, etcd and kubectl for envtest",
 		Long: `Make the programs kube-apiserver, etcd and kubectl in DIR, a new or empty directory,
@@ -74,7 +70,6 @@ where envtest cannot stop processes.`,
 			return err
 		},
 	}
-	return cmd
 }
 
 // newEnvtestAPIServer is kube-apiserver of envtest; it is run by that name.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,16 +23,11 @@ func flagError(cmd *cobra.Command, err error) error {
 	near := ""
 	var missing *pflag.NotExistError
 	if errors.As(err, &missing) && missing.GetSpecifiedShortnames() == "" {
-		near = suggestFlag(cmd, missing.GetSpecifiedName())
+		var names []string
+		cmd.Flags().VisitAll(func(flag *pflag.Flag) { names = append(names, "--"+flag.Name) })
+		near = config.Suggest("--"+missing.GetSpecifiedName(), names)
 	}
 	return usageError(fmt.Errorf("%w%s; see %q", err, near, cmd.CommandPath()+" --help"))
-}
-
-// suggestFlag names a flag of the command that is spelled alike.
-func suggestFlag(cmd *cobra.Command, name string) string {
-	var names []string
-	cmd.Flags().VisitAll(func(flag *pflag.Flag) { names = append(names, "--"+flag.Name) })
-	return config.Suggest("--"+name, names)
 }
 
 // completeFlag makes shells complete the values of a flag.
@@ -71,16 +67,22 @@ var (
 	errNoFile      = errors.New("the file name is empty: name a file, or leave the flag out for the default")
 )
 
-// pathFlag sets the path of a file or directory in a flag. empty is the error of an empty one, as an
-// unset shell variable leaves it.
-func pathFlag(path *string, empty error) func(string) error {
+// requiredFlag sets a text in a flag. empty is the error of an empty one, as an unset shell variable
+// leaves it: the command would act on the default, or for a control plane on its server.
+func requiredFlag(target *string, empty error) func(string) error {
 	return func(text string) error {
 		if text == "" {
 			return empty
 		}
-		*path = text
-		return config.CheckPath(text)
+		*target = text
+		return nil
 	}
+}
+
+// pathFlag is requiredFlag for the path of a file or directory.
+func pathFlag(path *string, empty error) func(string) error {
+	set := requiredFlag(path, empty)
+	return func(text string) error { return cmp.Or(set(text), config.CheckPath(text)) }
 }
 
 const day = 24 * time.Hour

@@ -16,7 +16,7 @@ import (
 // newHelp replaces cobra's help command and adds the topics. A topic takes precedence
 // over a command of the same name, whose own help is at --help.
 func newHelp() *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "help [TOPIC | COMMAND]",
 		Short: "Show a help topic, or the help of a command",
 		Long: `Show a help topic, or the help of a command. Without an argument it lists both.
@@ -30,7 +30,6 @@ Markdown. Packages install the topics as manual pages too: man kube-hyper-mini-b
 		ValidArgsFunction: completeHelp,
 		RunE:              showHelp,
 	}
-	return cmd
 }
 
 func showHelp(cmd *cobra.Command, args []string) error {

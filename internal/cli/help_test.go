@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"io"
 	"os"
 	"regexp"
 	"strings"
@@ -91,7 +92,7 @@ func blocksAndCode(text string) string {
 
 // unknown says what of a command line does not exist.
 func unknown(words []string) string {
-	root := newRoot(Streams{})
+	root := newRoot(io.Discard)
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
 	command, _, err := root.Find(words)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -26,18 +27,16 @@ func (f *fromFlags) add(flags *pflag.FlagSet, usage string) {
 // location returns the location of the flags or, without them, of the configuration.
 func (f *fromFlags) location(cfg *config.ServerConfiguration) journal.Location {
 	location := parts.JournalLocation(cfg, f.from)
-	if f.endpoint != "" {
-		location.Endpoint = f.endpoint
-	}
-	if f.region != "" {
-		location.Region = f.region
-	}
+	location.Endpoint = cmp.Or(f.endpoint, location.Endpoint)
+	location.Region = cmp.Or(f.region, location.Region)
 	return location
 }
 
-// journalRows are the lines about the journal.
-func journalRows(a *journal.Account) []string {
-	var rows []string
+// journalRows are the lines about the journal, if there is one.
+func journalRows(a *journal.Account) (rows []string) {
+	if a == nil {
+		return nil
+	}
 	if a.Error != "" {
 		rows = append(rows, "FAILED: "+a.Error)
 	}

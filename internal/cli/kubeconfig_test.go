@@ -46,7 +46,7 @@ func TestDurationFlags(t *testing.T) {
 		"status --wait", "run --grace", "certs rotate --overlap", "kubeconfig create --expires",
 	} {
 		words := strings.Fields(line)
-		cmd, _, err := newRoot(Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}).Find(words[:len(words)-1])
+		cmd, _, err := newRoot(io.Discard).Find(words[:len(words)-1])
 		if err != nil {
 			t.Fatal(err)
 		}

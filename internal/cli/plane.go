@@ -20,18 +20,6 @@ import (
 
 var errNoPlane = errors.New("it is empty: name a ControlPlane")
 
-// planeFlag sets the name of a control plane in a flag. An unset shell variable leaves it empty,
-// and the command would act on the server itself.
-func planeFlag(plane *string) func(string) error {
-	return func(text string) error {
-		if text == "" {
-			return errNoPlane
-		}
-		*plane = text
-		return nil
-	}
-}
-
 // errUnknownPlane is in the error about a control plane that the server does not have.
 var errUnknownPlane = errors.New("there is no control plane")
 

@@ -45,7 +45,7 @@ func (f *configFlags) addLocation(flags *pflag.FlagSet) {
 // addPlane is addLocation for what may also be done with a control plane of the server.
 func (f *configFlags) addPlane(flags *pflag.FlagSet) {
 	f.addLocation(flags)
-	flags.Func("plane", "`name` of a ControlPlane of the server (see help planes)", planeFlag(&f.plane))
+	flags.Func("plane", "`name` of a ControlPlane of the server (see help planes)", requiredFlag(&f.plane, errNoPlane))
 }
 
 // addProfile adds the flag for the types that are served.

@@ -19,6 +19,11 @@ import (
 
 func printStatus(w io.Writer, status *admin.Status) error {
 	return writeTable(w, func(row func(format string, args ...any)) {
+		each := func(name string, texts []string) {
+			for _, text := range texts {
+				row("%s\t%s", name, text)
+			}
+		}
 		if status.Ready {
 			row("ready\tsince %s (%s after the start)", status.ReadySince.Local().Format(time.DateTime),
 				seconds(status.StartSeconds))
@@ -41,24 +46,14 @@ func printStatus(w io.Writer, status *admin.Status) error {
 		if status.Database.ReadOnly != "" {
 			row("read-only\t%s", status.Database.ReadOnly)
 		}
-		for _, text := range remoteRows(status.Remote) {
-			row("remote\t%s", text)
-		}
+		each("remote", remoteRows(status.Remote))
 		if status.Database.NearQuota {
 			row("warning\tthe database takes %d %% of its quota: delete objects, or raise etcd.embedded.quotaBackend "+
 				"and restart", 100*status.Database.SizeBytes/max(status.Database.QuotaBytes, 1))
 		}
-		for _, text := range manifestRows(status.Manifests) {
-			row("manifests\t%s", text)
-		}
-		for _, text := range backupRows(status.Backups) {
-			row("backup\t%s", text)
-		}
-		if status.Journal != nil {
-			for _, text := range journalRows(status.Journal) {
-				row("journal\t%s", text)
-			}
-		}
+		each("manifests", manifestRows(status.Manifests))
+		each("backup", backupRows(status.Backups))
+		each("journal", journalRows(status.Journal))
 		for _, component := range status.Components {
 			row("component\t%s, up in %s", component.Name, seconds(component.StartSeconds))
 		}

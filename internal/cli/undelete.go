@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -103,12 +104,8 @@ func printPlan(w io.Writer, plan *undelete.Plan) error {
 	return writeTable(w, func(row func(format string, args ...any)) {
 		row("ACTION\tKIND\tNAMESPACE\tNAME\tREASON")
 		for _, item := range plan.Items {
-			namespace := item.Namespace
-			if namespace == "" {
-				namespace = "-"
-			}
 			reason := printers.EscapeTerminal(strings.Join(strings.Fields(item.Reason), " ")) // may be the text of a webhook
-			row("%s\t%s\t%s\t%s\t%s", item.Action, item.Kind, namespace, item.Name, reason)
+			row("%s\t%s\t%s\t%s\t%s", item.Action, item.Kind, cmp.Or(item.Namespace, "-"), item.Name, reason)
 		}
 	})
 }
