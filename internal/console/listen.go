@@ -6,14 +6,21 @@ import (
 	"net"
 )
 
+// listenTries bounds the search for a port that is free in both families.
+const listenTries = 10
+
 // listen opens a port of both addresses of loopback: a browser tries either for a name
 // under localhost, and another user of the machine could listen on the other one.
 func listen(port int) ([]net.Listener, error) {
-	listeners, err := listenBoth(port)
-	if err != nil {
-		return nil, fmt.Errorf("listen for the browser on port %d of loopback: %w; choose another with --port", port, err)
+	for try := 1; ; try++ {
+		listeners, err := listenBoth(port)
+		if err == nil {
+			return listeners, nil
+		}
+		if port != 0 || try == listenTries {
+			return nil, fmt.Errorf("listen for the browser on port %d of loopback: %w; choose another with --port", port, err)
+		}
 	}
-	return listeners, nil
 }
 
 func listenBoth(port int) ([]net.Listener, error) {
