@@ -167,7 +167,11 @@ func (g *group) Install(environment apiserver.GroupEnvironment) (*genericapiserv
 		if err != nil {
 			return nil, fmt.Errorf("make the storage of %s: %w", r.groupResource(), err)
 		}
-		for _, version := range append([]string{r.Version}, versionNames(r)...) {
+		versions := []string{r.Version}
+		for _, version := range r.Versions {
+			versions = append(versions, version.Version)
+		}
+		for _, version := range versions {
 			if info.VersionedResourcesStorageMap[version] == nil {
 				info.VersionedResourcesStorageMap[version] = map[string]rest.Storage{}
 			}
@@ -175,14 +179,6 @@ func (g *group) Install(environment apiserver.GroupEnvironment) (*genericapiserv
 		}
 	}
 	return &info, nil
-}
-
-func versionNames(r *Resource) []string {
-	var list []string
-	for _, version := range r.Versions {
-		list = append(list, version.Version)
-	}
-	return list
 }
 
 // storages returns the storage of the resource and of its subresources, by path.
@@ -207,8 +203,9 @@ func (g *group) storages(r *Resource, environment apiserver.GroupEnvironment) (m
 		return nil, err
 	}
 	storages := map[string]rest.Storage{plural: &stored{Store: store, apiResourceNames: apiResourceNames{r}}}
-	whole := *store // of Parent, which may change status and spec
-	whole.UpdateStrategy = wholeStrategy{main}
+	whole, changesAll := *store, main // of Parent
+	changesAll.whole = true
+	whole.UpdateStrategy = changesAll
 	if hasStatus(r.New()) {
 		of := main
 		of.status = true
@@ -240,18 +237,6 @@ func (g *group) withSubresources(r *Resource, storages map[string]rest.Storage,
 		storages[plural+"/"+name] = made
 	}
 	return storages, nil
-}
-
-// wholeStrategy changes status and spec.
-type wholeStrategy struct{ strategy }
-
-// PrepareForUpdate implements [rest.RESTUpdateStrategy].
-func (s wholeStrategy) PrepareForUpdate(_ context.Context, object, old runtime.Object) {
-	if !sameContent(object, old) {
-		if accessor, ok := old.(metav1.ObjectMetaAccessor); ok {
-			setGeneration(object, accessor.GetObjectMeta().GetGeneration()+1)
-		}
-	}
 }
 
 // stored is the storage of a resource in etcd.

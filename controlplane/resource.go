@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -234,8 +233,3 @@ func (n apiResourceNames) ShortNames() []string { return n.resource.ShortNames }
 
 // Categories implements [rest.CategoriesProvider].
 func (n apiResourceNames) Categories() []string { return n.resource.Categories }
-
-// ConvertToTable implements [rest.TableConvertor].
-func (n apiResourceNames) ConvertToTable(ctx context.Context, object, options runtime.Object) (*metav1.Table, error) {
-	return n.resource.table(ctx, object, options)
-}

@@ -21,6 +21,8 @@ type strategy struct {
 	// status is true for writes of the subresource status: they change the status only,
 	// and others do not change it.
 	status bool
+	// whole is true for writes that change status and spec.
+	whole bool
 }
 
 // NamespaceScoped implements [rest.RESTCreateStrategy].
@@ -49,7 +51,7 @@ func (s strategy) PrepareForUpdate(_ context.Context, object, old runtime.Object
 		keepAllBut(object, old, "Status")
 		return
 	}
-	if hasStatus(object) {
+	if hasStatus(object) && !s.whole {
 		fieldOf(object, "Status").Set(fieldOf(old, "Status"))
 	}
 	accessor, err := meta.Accessor(old)
@@ -65,15 +67,11 @@ func (s strategy) PrepareForUpdate(_ context.Context, object, old runtime.Object
 
 // Validate implements [rest.RESTCreateStrategy].
 func (s strategy) Validate(ctx context.Context, object runtime.Object) field.ErrorList {
-	return s.validate(ctx, object, nil)
+	return s.ValidateUpdate(ctx, object, nil)
 }
 
 // ValidateUpdate implements [rest.RESTUpdateStrategy].
 func (s strategy) ValidateUpdate(ctx context.Context, object, old runtime.Object) field.ErrorList {
-	return s.validate(ctx, object, old)
-}
-
-func (s strategy) validate(ctx context.Context, object, old runtime.Object) field.ErrorList {
 	if s.resource.Validate == nil {
 		return nil
 	}

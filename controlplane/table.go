@@ -10,8 +10,9 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// table returns the objects with the columns of the resource.
-func (r *Resource) table(ctx context.Context, object, options runtime.Object) (*metav1.Table, error) {
+// ConvertToTable implements [rest.TableConvertor]: a table has the columns of the resource.
+func (n apiResourceNames) ConvertToTable(ctx context.Context, object, options runtime.Object) (*metav1.Table, error) {
+	r := n.resource
 	table, err := rest.NewDefaultTableConvertor(r.groupResource()).ConvertToTable(ctx, object, options)
 	if err != nil {
 		return nil, err

@@ -2,102 +2,87 @@ package appliance
 
 import (
 	"context"
-	"log/slog"
-	"net/http"
+	"maps"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"kube-hyper-mini.io/kube-hyper-mini/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/identity"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
-// apiServers is the chain of API servers with its storage.
-type apiServers struct {
-	options      *apiserver.Options
-	config       *config.ServerConfiguration
-	listener     *apiserver.Listener
-	identity     *identity.Identity
-	store        datastore.Datastore
-	notReady     func() error
-	beforeWrites func(context.Context) error // called when the store can be read, before the first write
-	handlers     map[string]http.Handler     // beside the API, by path
-	metrics      []prometheus.Collector
-	extensions   apiserver.Extensions
-	log          *slog.Logger
-	tokenKeys    *apiserver.TokenKeys
-	storage      *storage.Storage
-	server       *apiserver.Server // set before it serves
-}
-
-// run serves until ctx ends and the requests have been drained. It is ready when
-// the controllers can start.
-func (a *apiServers) run(ctx context.Context, ready func()) error {
-	if err := a.store.Register(ctx); err != nil {
+// runAPIServer is the Run of the API servers' part: it serves until ctx ends and the requests
+// have been drained. It is ready when the controllers can start.
+func (s *server) runAPIServer(ctx context.Context, ready func()) error {
+	if err := s.store.Register(ctx); err != nil {
 		return err
 	}
-	a.storage = storage.New(a.store.Connection(), a.options.Storage(), a.log)
-	defer a.storage.Close()
+	s.storage = storage.New(s.store.Connection(), s.options.Storage(), s.log)
+	defer s.storage.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	server, err := a.build(ctx)
+	api, err := s.buildAPIServer(ctx)
 	if err != nil {
 		return err
 	}
-	err = a.store.WaitReady(ctx)
+	err = s.store.WaitReady(ctx)
 	if err == nil {
-		err = a.beforeWrites(ctx)
+		err = s.beforeWrites(ctx)
 	}
 	if err == nil {
-		err = server.CreateFirstObjects(ctx)
+		err = api.CreateFirstObjects(ctx)
 	}
 	if err != nil {
 		cancel()
-		server.Discard()
+		api.Discard()
 		return err
 	}
-	server.FillCaches(ctx)
-	a.server = server
-	return server.Run(ctx, ready)
+	api.FillCaches(ctx)
+	s.api = api
+	return api.Run(ctx, ready)
 }
 
-// build makes the chain. It does not read from the store, which may still start.
-func (a *apiServers) build(ctx context.Context) (*apiserver.Server, error) {
-	policy, err := endpoints.NewPolicy(a.config.ServiceEndpointPolicy, a.config.Serving.OnLoopbackOnly())
+// buildAPIServer makes the chain. It does not read from the store, which may still start.
+func (s *server) buildAPIServer(ctx context.Context) (*apiserver.Server, error) {
+	policy, err := endpoints.NewPolicy(s.config.ServiceEndpointPolicy, s.config.Serving.OnLoopbackOnly())
 	if err != nil {
 		return nil, err
 	}
-	services, err := endpoints.New(a.config.ServiceEndpoints, policy)
+	services, err := endpoints.New(s.config.ServiceEndpoints, policy)
 	if err != nil {
 		return nil, err
 	}
-	server, err := apiserver.New(ctx, a.options, apiserver.Config{
-		Listener:  a.listener,
-		Storage:   a.storage,
-		Files:     a.options.Files(a.identity.Certificates(), a.identity.GeneratedEncryption()),
-		TokenKeys: a.tokenKeys,
-		Revoked:   a.identity.Certificates().Revoked,
+	metrics := slices.Concat(s.backups.Metrics(), []prometheus.Collector{admin.Metrics(s.status)},
+		s.store.Maintenance().Metrics(), services.Metrics())
+	if s.journal != nil {
+		metrics = append(metrics, s.journal.Metrics()...)
+	}
+	api, err := apiserver.New(ctx, s.options, apiserver.Config{
+		Listener:  s.listener,
+		Storage:   s.storage,
+		Files:     s.options.Files(s.identity.Certificates(), s.identity.GeneratedEncryption()),
+		TokenKeys: s.tokenKeys,
+		Revoked:   s.identity.Certificates().Revoked,
 		Endpoints: services,
-		Shared:    a.store.Shared(),
-		Alone:     a.store.Alone,
-		Log:       a.log,
-		NotReady:  a.notReady,
-		Metrics:   slices.Concat(a.metrics, a.store.Maintenance().Metrics(), services.Metrics()),
+		Shared:    s.store.Shared(),
+		Alone:     s.store.Alone,
+		Log:       s.log,
+		NotReady:  s.notReady,
+		Metrics:   metrics,
 
-		Extensions: a.extensions,
+		Extensions: s.extension.API,
 	})
 	if err != nil {
 		return nil, err
 	}
-	for path, handler := range a.extensions.Paths {
-		server.Handle(path, handler)
+	certificates := &admin.Certificates{Identity: s.identity, Alone: s.store.Alone,
+		ReloadClientCAs: s.options.ReloadClientCAs}
+	handlers := admin.Handlers(s.status, s.backups.Endpoint(), s.store, s.rotator, certificates)
+	maps.Copy(handlers, s.extension.API.Paths)
+	for path, handler := range handlers {
+		api.Handle(path, handler)
 	}
-	for path, handler := range a.handlers {
-		server.Handle(path, handler)
-	}
-	return server, nil
+	return api, nil
 }

@@ -84,8 +84,8 @@ const unavailableTimeout = 20 * time.Second
 // applyManifests applies the program's manifests. Policies that mutate refuse what they match
 // until they have read the OpenAPI documents, some milliseconds after these are built.
 func (s *server) applyManifests(ctx context.Context, files fs.FS) error {
-	s.api.server.BuildOpenAPI() // see startManifests
-	applier, err := manifests.New(manifests.Config{Client: s.api.server.Loopback(), Log: s.log})
+	s.api.BuildOpenAPI() // see startManifests
+	applier, err := manifests.New(manifests.Config{Client: s.api.Loopback(), Log: s.log})
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (s *server) runController(ctx context.Context, controller Controller) error
 			}
 			term = leading
 		}
-		if err := callController(term, controller, s.api.server.Loopback()); err != nil && term.Err() == nil {
+		if err := callController(term, controller, s.api.Loopback()); err != nil && term.Err() == nil {
 			return fmt.Errorf("the controller %s failed: %w", controller.Name, err)
 		}
 		<-term.Done()

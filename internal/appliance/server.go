@@ -22,6 +22,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/manifests"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
 // server is the whole control plane, or an API server without controllers.
@@ -30,11 +31,15 @@ type server struct {
 	url   string // of the API, for clients
 	local string // of the API on this machine, if url leads there by another way
 
+	options     *apiserver.Options
+	listener    *apiserver.Listener
 	store       datastore.Datastore
 	journal     *journal.Writer // nil without a journal
 	backups     *backup.Maker
 	identity    *identity.Identity
-	api         *apiServers
+	tokenKeys   *apiserver.TokenKeys
+	storage     *storage.Storage
+	api         *apiserver.Server   // set before it serves
 	controllers *controllers.Runner // nil where they run in another process
 	manifests   atomic.Pointer[manifests.Applier]
 	events      admin.Events
@@ -65,22 +70,22 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name str
 		return err
 	}
 	defer listener.Release()
-	s := &server{process: p, controllers: runner}
+	s := &server{process: p, options: checked.options, listener: listener, tokenKeys: apiserver.NewTokenKeys(),
+		controllers: runner}
 	if !p.extension.InProcess {
 		if s.url, s.local, err = identity.URLs(&p.config.Serving, listener.Addr()); err != nil {
 			return err
 		}
 	}
 	p.announce(name)
-	if err := s.compose(checked, listener); err != nil {
+	if err := s.compose(); err != nil {
 		return err
 	}
 	return p.run(ctx, hooks{start: s.start, ready: s.ready, healthy: s.healthy, stopping: s.stopping})
 }
 
 // compose makes the parts. It starts nothing.
-func (s *server) compose(checked *Checked, listener *apiserver.Listener) (err error) {
-	tokenKeys := apiserver.NewTokenKeys()
+func (s *server) compose() (err error) {
 	data := parts.Datastore(s.config, s.dir, s.log)
 	data.Record = s.events.Record
 	s.store = datastore.New(data)
@@ -90,27 +95,15 @@ func (s *server) compose(checked *Checked, listener *apiserver.Listener) (err er
 		return err
 	}
 	keys := parts.Identity(s.config, s.dir, s.extension.NewIdentity, s.log)
-	keys.URL, keys.LocalURL, keys.Reserve, keys.UseTokenKeys = s.url, s.local, s.store.ReserveIdentity, tokenKeys.Set
+	keys.URL, keys.LocalURL, keys.Reserve, keys.UseTokenKeys = s.url, s.local, s.store.ReserveIdentity, s.tokenKeys.Set
 	s.identity = identity.New(keys)
 	s.rotator = &admin.KeyRotator{
 		ConfigFile: s.config.APIServer.Encryption.ConfigFile, File: s.dir.Join("encryption", "config.yaml"),
 		Root: s.config.Etcd.External.Prefix, Store: s.store, Backups: s.backups, Log: s.log,
 		Ready: func() bool { return s.readySince.Load() != nil },
 		Encrypt: func(ctx context.Context, resource schema.GroupResource) ([]byte, error) {
-			return s.api.server.Encrypt(ctx, resource)
+			return s.api.Encrypt(ctx, resource)
 		},
-	}
-	s.api = &apiServers{
-		options: checked.options, config: s.config, listener: listener, identity: s.identity,
-		tokenKeys: tokenKeys, store: s.store,
-		notReady: s.notReady, beforeWrites: s.beforeWrites, log: s.log, extensions: s.extension.API,
-	}
-	certificates := &admin.Certificates{Identity: s.identity, Alone: s.store.Alone,
-		ReloadClientCAs: checked.options.ReloadClientCAs}
-	s.api.handlers = admin.Handlers(s.status, s.backups.Endpoint(), s.store, s.rotator, certificates)
-	s.api.metrics = append(s.backups.Metrics(), admin.Metrics(s.status))
-	if s.journal != nil {
-		s.api.metrics = append(s.api.metrics, s.journal.Metrics()...)
 	}
 	return nil
 }
@@ -137,7 +130,7 @@ func (s *server) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.supervisor.Start(ctx, lifecycle.Part{Name: "apiserver", Run: s.api.run}); err != nil {
+	if err := s.supervisor.Start(ctx, lifecycle.Part{Name: "apiserver", Run: s.runAPIServer}); err != nil {
 		return err
 	}
 	if run := s.extension.WhileServing; run != nil {
@@ -150,8 +143,8 @@ func (s *server) start(ctx context.Context) error {
 			return err
 		}
 	}
-	served := s.api.server.Serves(corev1.SchemeGroupVersion.WithResource("events"))
-	if err := s.events.Serve(s.api.server.Loopback(), served); err != nil {
+	served := s.api.Serves(corev1.SchemeGroupVersion.WithResource("events"))
+	if err := s.events.Serve(s.api.Loopback(), served); err != nil {
 		return err
 	}
 	if s.config.Manifests.Dir != "" {
@@ -162,7 +155,7 @@ func (s *server) start(ctx context.Context) error {
 	if err := s.startExtension(ctx); err != nil {
 		return err
 	}
-	if err := s.api.server.ProveWrite(ctx, s.started); err != nil {
+	if err := s.api.ProveWrite(ctx, s.started); err != nil {
 		return err
 	}
 	if err := s.store.RecordRelease(ctx, s.stamp); err != nil {
@@ -175,35 +168,32 @@ func (s *server) start(ctx context.Context) error {
 func (s *server) ready(ctx context.Context) {
 	now := time.Now()
 	s.readySince.Store(&now)
-	s.running = Running{Server: s.url, Kubeconfig: s.config.Kubeconfig.Path, Client: s.api.server.Loopback(),
-		Objects: s.api.storage.CountAll,
-		Compact: s.api.storage.Compact}
+	s.running = Running{Server: s.url, Kubeconfig: s.config.Kubeconfig.Path, Client: s.api.Loopback(),
+		Objects: s.storage.CountAll, Compact: s.storage.Compact}
 	if refusal := s.store.Maintenance().Refusal(); refusal != "" {
 		s.log.Warn("ready for reads and deletions only", "server", s.url, "reason", refusal)
 	} else {
 		s.log.Info("ready", "server", s.url, "took", s.took())
 	}
-	if !s.extension.InProcess {
+	if !s.extension.InProcess { // a program may never request OpenAPI
 		if exposure := apiserver.Exposure(s.config.Serving.BindAddress, s.config.APIServer.Authentication.ConfigFile,
 			cmp.Or(s.local, s.url)); exposure != "" {
 			s.log.Info(exposure)
 		}
 		s.log.Info("try: kubectl --kubeconfig " + logging.ShellWord(s.config.Kubeconfig.Path) + " get namespaces")
-	}
-	if !s.extension.InProcess { // a program may never request them
 		s.supervisor.Go(ctx, "openapi", s.buildOpenAPI)
 	}
 	s.supervisor.Go(ctx, "backups", func(ctx context.Context) { s.backups.KeepSchedule(ctx, s.events.Record) })
 	s.supervisor.Go(ctx, "key rotation", s.rotator.Resume)
 	s.supervisor.Go(ctx, "retired authorities",
-		func(ctx context.Context) { s.identity.DropRetired(ctx, s.api.server.Loopback()) })
+		func(ctx context.Context) { s.identity.DropRetired(ctx, s.api.Loopback()) })
 }
 
 // buildOpenAPI builds the documents when the first clients of a ready server, or an early stop,
 // have had the processor for half a second.
 func (s *server) buildOpenAPI(ctx context.Context) {
 	if reconcile.Pause(ctx, 500*time.Millisecond); ctx.Err() == nil {
-		s.api.server.BuildOpenAPI()
+		s.api.BuildOpenAPI()
 	}
 }
 
@@ -217,14 +207,14 @@ func (s *server) stopping() {
 // runControllers is the Run of the controllers' part.
 func (s *server) runControllers(ctx context.Context, ready func()) error {
 	return s.controllers.Run(ctx, controllers.Config{
-		Client: s.api.server.Loopback(), FullRights: !s.api.server.RBAC(),
-		Informers:  s.api.server.Informers(),
-		Types:      s.api.server,
-		Content:    s.api.storage,
-		Population: s.api.storage.Population(),
+		Client: s.api.Loopback(), FullRights: !s.api.RBAC(),
+		Informers:  s.api.Informers(),
+		Types:      s.api,
+		Content:    s.storage,
+		Population: s.storage.Population(),
 		Files:      controllers.NewFiles(s.identity.Certificates()),
 		Elect:      s.store.Shared(), LockID: s.dir.LockID(),
-		Alone: s.store.Alone, AfterWrites: s.api.server.AfterWrites,
+		Alone: s.store.Alone, AfterWrites: s.api.AfterWrites,
 		Selection: s.config.ControllerManager.Controllers,
 		Log:       s.log,
 	}, ready)
@@ -233,11 +223,11 @@ func (s *server) runControllers(ctx context.Context, ready func()) error {
 // startManifests applies the manifests. They may be of types of remote servers, or
 // match policies that mutate: both need OpenAPI.
 func (s *server) startManifests(ctx context.Context) error {
-	s.api.server.BuildOpenAPI()
+	s.api.BuildOpenAPI()
 	applier, err := manifests.New(manifests.Config{
 		Dir: s.config.Manifests.Dir, Prune: s.config.Manifests.Prune, WaitForReady: s.config.Manifests.WaitForReady,
 		Required: s.config.Manifests.Required,
-		Client:   s.api.server.Loopback(), Log: s.log,
+		Client:   s.api.Loopback(), Log: s.log,
 	})
 	if err != nil {
 		return err

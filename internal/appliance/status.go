@@ -13,9 +13,9 @@ import (
 // it checks the API server only: a restart does not repair that etcd.
 func (s *server) healthy(ctx context.Context) error {
 	if s.external() {
-		return s.api.server.Ping(ctx)
+		return s.api.Ping(ctx)
 	}
-	return s.api.storage.Health(ctx)
+	return s.storage.Health(ctx)
 }
 
 // notReady returns why the server is not ready, or nil. A server whose database is
@@ -30,7 +30,7 @@ func (s *server) notReady() error {
 			return errors.New("the manifests are not applied: " + failure)
 		}
 	}
-	if reason := s.api.server.WaitsFor(); reason != "" {
+	if reason := s.api.WaitsFor(); reason != "" {
 		return errors.New("the server is starting and waits for " + reason)
 	}
 	return errors.New("the controllers are not running")
@@ -41,9 +41,9 @@ func (s *server) status() admin.StatusSource {
 	return admin.StatusSource{
 		Facts: parts.Facts(s.config, s.stamp, s.url, s.started), Parts: s.supervisor.Parts, NotReady: s.notReady,
 		ReadySince: s.readySince.Load, Controllers: s.controllers.Names,
-		Storage: s.api.storage, Maintenance: s.store.Maintenance(),
+		Storage: s.storage, Maintenance: s.store.Maintenance(),
 		Backups: s.backups.Account, Journal: s.journal, Certificates: s.identity.Certificates().Expiry,
 		Warnings:    func() []logging.Warning { return logging.Warnings(s.log) },
-		CustomTypes: s.api.server.CustomTypes, Manifests: s.manifests.Load, Remote: s.api.server.RemoteServers,
+		CustomTypes: s.api.CustomTypes, Manifests: s.manifests.Load, Remote: s.api.RemoteServers,
 	}
 }

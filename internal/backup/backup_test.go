@@ -191,7 +191,7 @@ func TestDamaged(t *testing.T) {
 	if _, err := Read(bytes.NewReader(append(slices.Clone(whole), 'x')), nil); !errors.Is(err, ErrDamaged) {
 		t.Errorf("with something at its end: %v", err)
 	}
-	original, err := ReadManifest(bytes.NewReader(whole))
+	_, original, err := openManifest(bytes.NewReader(whole))
 	if err != nil {
 		t.Fatal(err)
 	}

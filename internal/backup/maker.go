@@ -20,6 +20,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
 // keepUpgrades is the number of backups from before upgrades that are kept.
@@ -270,10 +271,8 @@ func (a *Maker) waitFor(ctx context.Context, schedule cron.Schedule, last time.T
 		if wait <= 0 {
 			return true
 		}
-		select {
-		case <-ctx.Done():
+		if reconcile.Pause(ctx, min(wait, clockCheck)); ctx.Err() != nil {
 			return false
-		case <-time.After(min(wait, clockCheck)):
 		}
 	}
 }
@@ -331,10 +330,6 @@ var buildSuffix = regexp.MustCompile(`(-[0-9]+-g[0-9a-f]+)?(-dirty)?$`)
 // sameRelease reports whether two stamps are of builds of one release with the same
 // libraries. A build without a tag is a release of its own, by its commit.
 func sameRelease(a, b datadir.Stamp) bool {
-	a.Version, b.Version = releaseOf(a.Version), releaseOf(b.Version)
+	a.Version, b.Version = buildSuffix.ReplaceAllString(a.Version, ""), buildSuffix.ReplaceAllString(b.Version, "")
 	return a == b
-}
-
-func releaseOf(version string) string {
-	return buildSuffix.ReplaceAllString(version, "")
 }

@@ -11,12 +11,6 @@ import (
 	"io"
 )
 
-// ReadManifest reads the manifest of a backup without verifying the other files.
-func ReadManifest(r io.Reader) (*Manifest, error) {
-	_, m, err := openManifest(r)
-	return m, err
-}
-
 // Read reads a backup and verifies it with its manifest. It calls visit, which may be
 // nil, for each file in order. The files are verified only if Read returns no error.
 // Errors of the backup wrap ErrDamaged.

@@ -216,7 +216,8 @@ func manifestOf(path string, key Key) (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ReadManifest(content)
+	_, m, err := openManifest(content)
+	return m, err
 }
 
 // Prune removes all but the newest keep backups with the reason, and old temporary files.

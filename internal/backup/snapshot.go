@@ -14,28 +14,34 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"go.etcd.io/etcd/server/v3/storage/schema"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
-// spool copies the snapshot of etcd to the file and returns its description.
-func spool(ctx context.Context, file *os.File, open func(context.Context) (io.ReadCloser, error),
-	prefix string) (*Snapshot, error) {
-	stream, err := open(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("request a snapshot from etcd: %w", err)
+// spool copies the snapshot of etcd to a file in the data directory and describes it.
+func spool(ctx context.Context, source Source) (copied entry, snapshot *Snapshot, err error) {
+	dir := SpoolDir(source.DataDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return copied, nil, fmt.Errorf("make the directory for a snapshot: %w", err)
 	}
-	sum := sha256.New()
-	_, err = io.Copy(io.MultiWriter(file, sum), stream)
-	if err = errors.Join(err, stream.Close(), file.Sync()); err != nil {
-		return nil, fmt.Errorf("copy the snapshot of etcd to %s: %w", file.Name(), err)
-	}
-	snapshot, err := Describe(file.Name(), prefix)
+	stream, err := source.Snapshot(ctx)
 	if err != nil {
-		return nil, err
+		return copied, nil, fmt.Errorf("request a snapshot from etcd: %w", err)
+	}
+	sum, size := sha256.New(), int64(0)
+	path, err := datadir.WriteTemporary(dir, "snapshot-*.db", func(file *os.File) (err error) {
+		size, err = io.Copy(io.MultiWriter(file, sum), stream)
+		return err
+	})
+	if err = errors.Join(err, stream.Close()); err != nil { // SweepSpool removes what remains
+		return copied, nil, fmt.Errorf("copy the snapshot of etcd to %s: %w", dir, err)
+	}
+	if snapshot, err = Describe(path, source.Prefix); err != nil {
+		return copied, nil, errors.Join(err, os.Remove(path))
 	}
 	snapshot.SHA256 = hex.EncodeToString(sum.Sum(nil))
-	return snapshot, nil
+	return entry{File: File{Name: SnapshotName, SizeBytes: size, SHA256: snapshot.SHA256}, path: path}, snapshot, nil
 }
 
 // Describe counts the objects of a database. It reads all of it, which also verifies that

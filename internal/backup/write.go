@@ -72,7 +72,7 @@ func Write(ctx context.Context, w io.Writer, source Source, options Options) (*M
 	if host, err := os.Hostname(); err == nil { // otherwise Host is empty
 		m.Host = host
 	}
-	spooled, snapshot, err := spoolBelow(ctx, source)
+	spooled, snapshot, err := spool(ctx, source)
 	if err != nil {
 		return nil, err
 	}
@@ -110,24 +110,6 @@ func SweepSpool(dataDir string) error {
 		return fmt.Errorf("remove an unfinished snapshot: %w", err)
 	}
 	return nil
-}
-
-func spoolBelow(ctx context.Context, source Source) (entry, *Snapshot, error) {
-	dir := SpoolDir(source.DataDir)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return entry{}, nil, fmt.Errorf("make the directory for a snapshot: %w", err)
-	}
-	file, err := os.CreateTemp(dir, "snapshot-*.db")
-	if err != nil {
-		return entry{}, nil, fmt.Errorf("make the directory for a snapshot: %w", err)
-	}
-	snapshot, err := spool(ctx, file, source.Snapshot, source.Prefix)
-	info, statErr := file.Stat()
-	if err = errors.Join(err, statErr, file.Close()); err != nil {
-		return entry{}, nil, errors.Join(err, os.Remove(file.Name()))
-	}
-	return entry{File: File{Name: SnapshotName, SizeBytes: info.Size(), SHA256: snapshot.SHA256},
-		path: file.Name()}, snapshot, nil
 }
 
 // identityDirs are the directories of the certificates and keys, in the data directory and in

@@ -23,7 +23,10 @@ func CheckAccess(dir string) error {
 		"etcd": os.O_RDWR} {
 		err := filepath.WalkDir(filepath.Join(dir, name), func(path string, entry fs.DirEntry, err error) error {
 			if err == nil && entry.Type().IsRegular() {
-				err = access(path, flag)
+				var file *os.File
+				if file, err = os.OpenFile(path, flag, 0); err == nil {
+					err = file.Close()
+				}
 			}
 			if errors.Is(err, fs.ErrPermission) {
 				return err
@@ -36,14 +39,6 @@ func CheckAccess(dir string) error {
 		}
 	}
 	return nil
-}
-
-func access(path string, flag int) error {
-	file, err := os.OpenFile(path, flag, 0)
-	if err != nil {
-		return err
-	}
-	return file.Close()
 }
 
 // StatFile describes the file that path leads to: a kubelet changes the content behind the

@@ -97,17 +97,6 @@ func CopyTree(ctx context.Context, from, to string) error {
 	})
 }
 
-// CopyEntries is [CopyTree] for the named entries of a directory, as far as they exist.
-func CopyEntries(ctx context.Context, from, to string, names []string) error {
-	for _, name := range names {
-		err := CopyTree(ctx, filepath.Join(from, name), filepath.Join(to, name))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
-}
-
 // TreeSize returns the room that the regular files below a directory take on the disk, in bytes.
 // With an error it is that of the files before.
 func TreeSize(dir string) (size int64, err error) {

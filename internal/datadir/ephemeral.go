@@ -40,7 +40,7 @@ func (d *Dir) beginEphemeral() error {
 	if err != nil {
 		return notWritable(d.path, err)
 	}
-	used := append(found.backups, found.layout...)
+	used := append(found.Backups, found.Removed...)
 	if !marked && (len(used) > 1 || len(used) == 1 && used[0] != "lock") {
 		return fmt.Errorf("the data directory %s has data (%s), which --ephemeral would remove at the end: choose an "+
 			"empty or a new directory with --data-dir", d.path, JoinFirst(used))
@@ -92,5 +92,5 @@ func (d *Dir) removeData() error {
 	if err != nil {
 		return err
 	}
-	return removeAll(d.path, append(found.backups, found.layout...))
+	return removeAll(d.path, append(found.Backups, found.Removed...))
 }

@@ -30,10 +30,7 @@ var layout = []layoutEntry{
 	{pattern: "swap.json"},
 	{pattern: "used-config.json"},
 	{pattern: "admin.kubeconfig"},
-	{pattern: ".version.json.tmp-*"}, // of an interrupted WriteFile
-	{pattern: ".swap.json.tmp-*"},
-	{pattern: ".used-config.json.tmp-*"},
-	{pattern: ".admin.kubeconfig.tmp-*"},
+	{pattern: ".*.tmp-*"}, // of an interrupted WriteFile
 	// "..*" is how kubelet mounts a Secret.
 	{pattern: "pki", content: []string{"*.crt", "*.key", "*.pub", "*.pem", "*.json", "*.yaml", "revoked-keys",
 		".*.tmp-*", "..*"}},
@@ -75,18 +72,10 @@ func matchesAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool { return matches(pattern, name) })
 }
 
-// contents sorts the entries of a data directory. Paths are relative to it,
-// and end with a slash for directories.
-type contents struct {
-	// layout entries, backups among them, and what is not of the layout. A
-	// directory of the layout that holds other files too is listed by its
-	// entries.
-	layout, backups, others []string
-}
-
-// survey reads a data directory. One that does not exist is empty.
-func survey(dir string) (contents, error) {
-	var found contents
+// survey reads a data directory. One that does not exist is empty. A directory of the layout that
+// holds other files too is listed by its entries.
+func survey(dir string) (Removal, error) {
+	var found Removal
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return found, nil
@@ -98,10 +87,10 @@ func survey(dir string) (contents, error) {
 		p := layoutEntryOf(entry)
 		switch {
 		case p == nil && !matchesAny(volumeNames, entry.Name()):
-			found.others = append(found.others, slashed(entry))
+			found.Others = append(found.Others, slashed(entry))
 		case p == nil:
 		case p.content == nil || isLink(entry):
-			found.layout = append(found.layout, entry.Name())
+			found.Removed = append(found.Removed, entry.Name())
 		default:
 			if err := found.add(dir, entry.Name(), p); err != nil {
 				return found, err
@@ -112,8 +101,8 @@ func survey(dir string) (contents, error) {
 }
 
 // add sorts the content of the directory name, which is p.
-func (c *contents) add(dir, name string, p *layoutEntry) error {
-	within := contents{}
+func (c *Removal) add(dir, name string, p *layoutEntry) error {
+	within := Removal{}
 	if p.content[0] == "**" {
 		var err error
 		if within, err = survey(filepath.Join(dir, name)); err != nil {
@@ -126,28 +115,28 @@ func (c *contents) add(dir, name string, p *layoutEntry) error {
 		}
 		for _, entry := range entries {
 			if matchesAny(p.content, entry.Name()) {
-				within.layout = append(within.layout, slashed(entry))
+				within.Removed = append(within.Removed, slashed(entry))
 			} else {
-				within.others = append(within.others, slashed(entry))
+				within.Others = append(within.Others, slashed(entry))
 			}
 		}
 	}
-	ours := &c.layout
+	ours := &c.Removed
 	if p.backups {
-		ours = &c.backups
+		ours = &c.Backups
 	}
-	if len(within.others)+len(within.backups) == 0 {
+	if len(within.Others)+len(within.Backups) == 0 {
 		*ours = append(*ours, name+"/")
 		return nil
 	}
-	for _, below := range within.layout {
+	for _, below := range within.Removed {
 		*ours = append(*ours, name+"/"+below)
 	}
-	for _, below := range within.backups {
-		c.backups = append(c.backups, name+"/"+below)
+	for _, below := range within.Backups {
+		c.Backups = append(c.Backups, name+"/"+below)
 	}
-	for _, below := range within.others {
-		c.others = append(c.others, name+"/"+below)
+	for _, below := range within.Others {
+		c.Others = append(c.Others, name+"/"+below)
 	}
 	return nil
 }
@@ -173,7 +162,7 @@ func refuseOtherFiles(dir string, named []string) error {
 		return notWritable(dir, err)
 	}
 	var others []string
-	for _, name := range found.others {
+	for _, name := range found.Others {
 		if !containsAny(filepath.Join(dir, filepath.FromSlash(name)), named) {
 			others = append(others, name)
 		}

@@ -44,7 +44,7 @@ func Remove(path string, withBackups bool, confirm func(*Removal) error) (*Remov
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read the data directory: %w", err), d.Close())
 	}
-	plan := &Removal{Removed: found.layout, Backups: found.backups, Others: found.others}
+	plan := &found
 	if withBackups {
 		plan.Removed, plan.Backups = append(plan.Removed, plan.Backups...), nil
 		slices.Sort(plan.Removed)
@@ -111,9 +111,9 @@ func Removable(path string) error {
 	if err != nil {
 		return notReadable(err)
 	}
-	if len(found.others) > 0 {
+	if len(found.Others) > 0 {
 		return fmt.Errorf("%s is %w: it has no version.json, and other files (%s)", path, ErrNotDataDir,
-			JoinFirst(found.others))
+			JoinFirst(found.Others))
 	}
 	return nil
 }

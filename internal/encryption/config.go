@@ -41,6 +41,7 @@ func Ensure(file string, resources []string) (bool, error) {
 		return false, err
 	}
 	var keys []apiserverv1.Key
+	var noLonger []string // encrypted
 	switch {
 	case previous == nil && len(resources) == 0:
 		return false, nil
@@ -54,8 +55,11 @@ func Ensure(file string, resources []string) (bool, error) {
 		return true, previous.checkCovers(resources)
 	default:
 		keys = previous.secretboxKeys()
+		encrypted, plain := previous.resources()
+		noLonger = slices.DeleteFunc(slices.Concat(encrypted, plain),
+			func(resource string) bool { return slices.Contains(resources, resource) })
 	}
-	return true, generate(file, keys, resources, previous.noLongerEncrypted(resources)).write()
+	return true, generate(file, keys, resources, noLonger).write()
 }
 
 // read returns nil where there is no file.
@@ -149,22 +153,6 @@ func (c *configuration) entryFor(resource string) *apiserverv1.ResourceConfigura
 		}
 	}
 	return nil
-}
-
-// noLongerEncrypted lists the resources in c that are not in resources.
-func (c *configuration) noLongerEncrypted(resources []string) []string {
-	var list []string
-	if c == nil {
-		return nil
-	}
-	for _, entry := range c.Resources {
-		for _, resource := range entry.Resources {
-			if !slices.Contains(resources, resource) {
-				list = append(list, resource)
-			}
-		}
-	}
-	return list
 }
 
 // writesPlain reports whether the entry's first provider, which writes, is

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
@@ -23,8 +23,6 @@ const (
 	// writers is the number of concurrent writes: etcd syncs the disk once for several.
 	writers = 16
 )
-
-func isCompacted(err error) bool { return errors.Is(err, rpctypes.ErrCompacted) }
 
 // rewriter writes objects again, directly in etcd, without admission and conversion.
 // Watches get a change of the resource version only.
@@ -50,10 +48,8 @@ func (r *Rotation) rewriteAll(ctx context.Context, w *rewriter) (revision int64,
 		if total += n; n == 0 && (!first || r.Encrypt == nil) {
 			return revision, total, nil
 		}
-		select {
-		case <-ctx.Done():
+		if reconcile.Pause(ctx, settleDelay); ctx.Err() != nil {
 			return 0, 0, fmt.Errorf("rewrite the encrypted objects: %w", context.Cause(ctx))
-		case <-time.After(settleDelay):
 		}
 	}
 }

@@ -7,10 +7,12 @@ import (
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
@@ -78,7 +80,7 @@ func (r *Rotation) Run(ctx context.Context) (key string, rewritten int, err erro
 		return "", 0, fmt.Errorf("the old key stays in %s, and the rotation is unfinished: %w", r.File, err)
 	}
 	// Watches that begin in the past read old versions, which need the old key.
-	if _, err := r.Store.Compact(ctx, revision); err != nil && !isCompacted(err) {
+	if _, err := r.Store.Compact(ctx, revision); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
 		return "", 0, fmt.Errorf("remove old versions of the objects from etcd: %w", err)
 	}
 	if err := c.withKeys(keys[:1]).write(); err != nil {
@@ -126,23 +128,16 @@ func (r *Rotation) waitLoaded(ctx context.Context, c *configuration, prefix stri
 	defer cancel()
 	encrypted, _ := c.resources()
 	for _, resource := range encrypted {
+		example := schema.ParseGroupResource(strings.ReplaceAll(resource, "*", "any")) // the name may have wildcards
 		for {
-			value, err := r.Encrypt(ctx, exampleOf(resource))
+			value, err := r.Encrypt(ctx, example)
 			if err == nil && strings.HasPrefix(string(value), prefix) {
 				break
 			}
-			select {
-			case <-ctx.Done():
+			if reconcile.Pause(ctx, pollInterval); ctx.Err() != nil {
 				return fmt.Errorf("wait for the new key to be used: %w", errors.Join(context.Cause(ctx), err))
-			case <-time.After(pollInterval):
 			}
 		}
 	}
 	return nil
-}
-
-// exampleOf returns a resource that matches an entry's name, which may have
-// wildcards.
-func exampleOf(resource string) schema.GroupResource {
-	return schema.ParseGroupResource(strings.ReplaceAll(resource, "*", "any"))
 }

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
@@ -81,8 +82,6 @@ func (e External) tls() (*tls.Config, error) {
 // awaitAnswer returns when a linearizable read has succeeded. After a failure it calls
 // probe, and returns its error if that is a [TLSError]: waiting does not help.
 func awaitAnswer(ctx context.Context, client *clientv3.Client, probe func(context.Context) error) error {
-	ticker := time.NewTicker(connectRetry)
-	defer ticker.Stop()
 	var cause error
 	for {
 		attempt, cancel := context.WithTimeout(ctx, maxReconnect)
@@ -101,10 +100,8 @@ func awaitAnswer(ctx context.Context, client *clientv3.Client, probe func(contex
 			client.GetLogger().Warn("etcd does not answer, trying again", zap.Error(err))
 			cause = err
 		}
-		select {
-		case <-ctx.Done():
+		if reconcile.Pause(ctx, connectRetry); ctx.Err() != nil {
 			return fmt.Errorf("%w; last answer: %w", context.Cause(ctx), cmp.Or(cause, err))
-		case <-ticker.C:
 		}
 	}
 }

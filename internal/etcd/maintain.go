@@ -68,7 +68,7 @@ func (m *Member) Defragment(ctx context.Context, hold func() (release func())) e
 	if err := m.takeTurn(ctx); err != nil {
 		return fmt.Errorf("defragment etcd's database: %w", err)
 	}
-	defer m.giveTurn()
+	defer m.turn.Release(1)
 	defer hold()()
 	if err := m.etcd.Server.Backend().Defrag(); err != nil {
 		return fmt.Errorf("defragment etcd's database: %w", err)
@@ -83,8 +83,6 @@ func (m *Member) takeTurn(ctx context.Context) error {
 	}
 	return nil
 }
-
-func (m *Member) giveTurn() { m.turn.Release(1) }
 
 const (
 	// logFiles is the number of log files that are kept after a snapshot.

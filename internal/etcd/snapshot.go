@@ -22,7 +22,7 @@ func (m *Member) Snapshot(ctx context.Context) (io.ReadCloser, error) {
 	if err := m.takeTurn(ctx); err != nil {
 		return nil, err
 	}
-	return stream(ctx, m.etcd.Server.Backend().Snapshot(), m.giveTurn), nil
+	return stream(ctx, m.etcd.Server.Backend().Snapshot(), func() { m.turn.Release(1) }), nil
 }
 
 // database is one that can be read at once.

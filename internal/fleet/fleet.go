@@ -12,6 +12,8 @@ import (
 	"github.com/google/uuid"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/kubernetes"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
 const (
@@ -53,14 +55,10 @@ func (m *Member) Run(ctx context.Context, ready func()) error {
 		return fmt.Errorf("register this server in etcd: %w", err)
 	}
 	ready()
-	ticker := time.NewTicker(renewal)
-	defer ticker.Stop()
 	for {
-		select {
-		case <-ctx.Done():
+		if reconcile.Pause(ctx, renewal); ctx.Err() != nil {
 			m.leave(context.WithoutCancel(ctx))
 			return nil
-		case <-ticker.C:
 		}
 		if err := m.renew(ctx); err != nil && ctx.Err() == nil {
 			m.log.Warn("this server's key in etcd was not renewed; trying again", "error", err)

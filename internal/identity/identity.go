@@ -173,7 +173,7 @@ func (i *Identity) CheckEtcd(ctx context.Context, client clientv3.KV) error {
 // checkDecryption returns an error if objects are encrypted with other keys. It removes a
 // key that this start has made in vain: the file with the right key was lost.
 func (i *Identity) checkDecryption(ctx context.Context, client clientv3.KV, prefix string) error {
-	file := i.encryptionFile()
+	file := cmp.Or(i.config.Encryption.ConfigFile, i.encryption)
 	if file == "" {
 		i.config.Log.Info("no resource is encrypted in etcd")
 		return nil
@@ -190,14 +190,6 @@ func (i *Identity) checkDecryption(ctx context.Context, client clientv3.KV, pref
 	}
 	i.config.Log.Info("resources are encrypted in etcd", "resources", strings.Join(resources, ", "), "file", file)
 	return nil
-}
-
-// encryptionFile is the EncryptionConfiguration in use, or empty.
-func (i *Identity) encryptionFile() string {
-	if file := i.config.Encryption.ConfigFile; file != "" {
-		return file
-	}
-	return i.encryption
 }
 
 // servingNames are the names and addresses of the serving certificate.

@@ -157,14 +157,11 @@ func (i *Identity) checkServing() error {
 		return &config.FieldError{Path: "serving.certFile", Message: fmt.Sprintf("%v: set serving.externalHost to a "+
 			"name in the certificate", err)}
 	}
-	roots, err := cert.CertsFromFile(i.certificates.ServerCA())
+	roots, err := cert.NewPool(i.certificates.ServerCA())
 	if err != nil {
 		return err
 	}
-	options := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), CurrentTime: time.Now()}
-	for _, crt := range roots {
-		options.Roots.AddCert(crt)
-	}
+	options := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool(), CurrentTime: time.Now()}
 	for _, crt := range chain[1:] {
 		options.Intermediates.AddCert(crt)
 	}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
@@ -241,13 +240,4 @@ func (s *session) removeChain(ctx context.Context, chain *Chain) error {
 		}
 	}
 	return nil
-}
-
-// NewBase returns what makes bases with the maker, see [Config].
-func NewBase(maker *backup.Maker,
-	encryption backup.Encryption) func(ctx context.Context, chain, key, path string) (*backup.Manifest, error) {
-	return func(ctx context.Context, chain, key, path string) (*backup.Manifest, error) {
-		return backup.Save(ctx, path, encryption, maker.Produce(backup.Options{Reason: backup.ReasonJournal, Chain: chain,
-			ChainKey: key}))
-	}
 }

@@ -112,11 +112,11 @@ func newestClaim(ctx context.Context, store Store,
 const maxClaim = 1 << 20
 
 func readClaim(ctx context.Context, store Store, number int) (*Claim, error) {
+	var claim *Claim
 	data, err := readAll(ctx, store, chainName(number, chainFile), maxClaim)
-	if err != nil {
-		return nil, fmt.Errorf("chain %d: %w", number, err)
+	if err == nil {
+		claim, err = parseClaim(data)
 	}
-	claim, err := parseClaim(data)
 	if err != nil {
 		return nil, fmt.Errorf("chain %d: %w", number, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -163,7 +164,7 @@ func (w *Writer) stillOwner(ctx context.Context, st state) error {
 	if err != nil {
 		return err
 	}
-	if len(numbers) == 0 && !isBucket(w.config.Store) {
+	if len(numbers) == 0 && !strings.HasPrefix(w.config.Store.String(), "s3://") { // a bucket is not mounted
 		// The chain does not end: while its disk is not mounted, a new one would be
 		// written to the mount point.
 		return fmt.Errorf("%s does not have chain %d: mount its disk (if the chain was removed, a new one begins "+

@@ -48,11 +48,6 @@ func (e end) mac(chain, key string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// endName is the name of an end. Names sort by count.
-func endName(number int, e end) string {
-	return chainName(number, endsDir, fmt.Sprintf("%010d-%010d.json", e.Count, e.Sequence))
-}
-
 // newestEnd returns the name of the newest end of a chain, its count and its sequence; an
 // empty name without one.
 func newestEnd(ctx context.Context, store Store, number int) (name string, count, sequence int, err error) {
@@ -141,7 +136,7 @@ func (w *chainEndWriter) write(ctx context.Context, closed bool) error {
 	if err != nil {
 		return fmt.Errorf("render the end of a chain: %w", err)
 	}
-	name := endName(s.state.Number, e)
+	name := chainName(s.state.Number, endsDir, fmt.Sprintf("%010d-%010d.json", e.Count, e.Sequence)) // sorts by count
 	err = s.w.create(ctx, name, data)
 	if errors.Is(err, ErrExists) { // the answer to an attempt was lost
 		if err = s.sameContent(ctx, name, data); errors.Is(err, ErrExists) {

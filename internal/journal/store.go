@@ -46,12 +46,6 @@ type Store interface {
 	String() string
 }
 
-// isBucket reports whether the store needs no directory to be mounted.
-func isBucket(store Store) bool { return strings.HasPrefix(store.String(), bucketScheme) }
-
-// bucketScheme begins the URL of a bucket.
-const bucketScheme = "s3://"
-
 // Location is where a journal lies.
 type Location struct {
 	// URL is a path or s3://BUCKET[/PREFIX].

@@ -104,8 +104,7 @@ type Writer struct {
 func NewWriter(config Config) *Writer {
 	dir := filepath.Join(config.DataDir, "journal")
 	w := &Writer{config: config, metrics: newWriterMetrics(), dir: dir, spool: &spool{dir: filepath.Join(dir, "spool")},
-		stopDrain: stopDrain,
-		stopGrace: stopGrace}
+		stopDrain: stopDrain, stopGrace: stopGrace}
 	w.ledger.maxLag = max(lagIntervals*config.Interval, minLagWarning)
 	w.ledger.account.Destination, w.ledger.began = config.Store.String(), time.Now()
 	return w
@@ -277,19 +276,14 @@ func (w *Writer) continueChain(ctx context.Context) (s *session, reason string) 
 		w.warn("JournalChainEnded", "the journal begins a new chain", err)
 		return nil, err.Error()
 	}
-	if s == nil {
-		return nil, w.firstReason()
+	if s != nil {
+		return s, ""
 	}
-	return s, ""
-}
-
-// firstReason is why a server without a chain begins one.
-func (w *Writer) firstReason() string {
 	var from restoredMark
 	if found, err := datadir.ReadJSON(filepath.Join(w.config.DataDir, RestoredFile), &from); err == nil && found {
-		return fmt.Sprintf("the server was restored at revision %d of another chain", from.Revision)
+		return nil, fmt.Sprintf("the server was restored at revision %d of another chain", from.Revision)
 	}
-	return "the server had no journal here before"
+	return nil, "the server had no journal here before"
 }
 
 // state is the content of chain.json in the journal's directory: the chain that

@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"cmp"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"fmt"
@@ -124,12 +125,7 @@ func (s *Store) ServeElsewhere(caFile string) {
 }
 
 // ServerCA is the path of the authorities that clients verify the server with.
-func (s *Store) ServerCA() string {
-	if s.serverCA != "" {
-		return s.serverCA
-	}
-	return s.Cert(ServerCA)
-}
+func (s *Store) ServerCA() string { return cmp.Or(s.serverCA, s.Cert(ServerCA)) }
 
 // Create creates missing files, authorities and token keys included, and then does what
 // Ensure does.

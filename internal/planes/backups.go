@@ -28,8 +28,8 @@ func (p *plane) nextBackup(of Backup) time.Time {
 	if err != nil { // there is none
 		return time.Time{}
 	}
-	closed, err := p.closed()
-	if err != nil {
+	closed := p.modified("etcd") // its entries change when it starts and stops
+	if closed.IsZero() {
 		return time.Time{} // it has no data yet
 	}
 	if _, last, err := backup.Latest(BackupDir(p.manager.config.Host, p.name), backup.ReasonScheduled); err == nil &&
@@ -39,13 +39,14 @@ func (p *plane) nextBackup(of Backup) time.Time {
 	return schedule.Next(closed)
 }
 
-// closed returns when the server of a control plane that sleeps has stopped, from the directory.
-func (p *plane) closed() (time.Time, error) {
-	info, err := os.Stat(filepath.Join(p.dir(), "etcd")) // its entries change when it starts and stops
+// modified returns when a file or directory in that of the control plane was changed; zero if that
+// is not known.
+func (p *plane) modified(elem ...string) time.Time {
+	info, err := os.Stat(filepath.Join(append([]string{p.dir()}, elem...)...))
 	if err != nil {
-		return time.Time{}, err
+		return time.Time{}
 	}
-	return info.ModTime(), nil
+	return info.ModTime()
 }
 
 // backupAsleep makes the scheduled backup of a control plane that sleeps.

@@ -142,7 +142,7 @@ func (c *controller) know(o *object) *plane {
 		if p.lastUsed.IsZero() {
 			p.lastUsed = o.CreationTimestamp.Time
 		}
-		if written, err := p.written(); err == nil && written.After(p.lastUsed) {
+		if written := p.modified("etcd", "member", "snap", "db"); written.After(p.lastUsed) {
 			p.lastUsed = written // the status is of the last change of state, or of an older backup of the host
 		}
 		c.planes[o.Name] = p
@@ -332,7 +332,7 @@ func (c *controller) removeData(ctx context.Context, o *object) error {
 		return p.archive(ctx, o.DeletionTimestamp.Time)
 	})
 	if err == nil {
-		err = c.unclaim(o.Name)
+		err = datadir.RemoveFile(Dir(c.config.Host.DataDir, o.Name) + ownerSuffix)
 	}
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package planes
 
 import (
-	"archive/zip"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -12,6 +11,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"testing/fstest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -64,22 +64,11 @@ func (m *Manager) definitions(ctx context.Context, from CRDs, applied string) (f
 		}
 		content = append(content, found...)
 	}
-	var archive bytes.Buffer
-	writer := zip.NewWriter(&archive)
+	collected := fstest.MapFS{} // the file system in memory of the standard library
 	for i, crd := range content {
-		file, err := writer.CreateHeader(&zip.FileHeader{Name: fmt.Sprintf("%06d.json", i)})
-		if err == nil {
-			_, err = file.Write(crd)
-		}
-		if err != nil {
-			return nil, "", fmt.Errorf("collect CRDs: %w", err)
-		}
+		collected[fmt.Sprintf("%06d.json", i)] = &fstest.MapFile{Data: crd}
 	}
-	if err := writer.Close(); err != nil {
-		return nil, "", fmt.Errorf("collect CRDs: %w", err)
-	}
-	files, err = zip.NewReader(bytes.NewReader(archive.Bytes()), int64(archive.Len()))
-	return files, hash, err
+	return collected, hash, nil
 }
 
 // definitionsIn returns the CRDs in a config map of the host, if that has the label. Errors show

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -132,11 +134,7 @@ var (
 func (m *Manager) list() []*plane {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	list := make([]*plane, 0, len(m.planes))
-	for _, p := range m.planes {
-		list = append(list, p)
-	}
-	return list
+	return slices.Collect(maps.Values(m.planes))
 }
 
 // takeRoom waits until one more control plane may be in memory. It puts the one that was used

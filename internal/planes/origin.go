@@ -91,8 +91,11 @@ func (c *controller) copy(ctx context.Context, from, target string) error {
 		return fmt.Errorf("copy the control plane %s: %w", from, err)
 	}
 	defer release()
-	if err := datadir.CopyEntries(ctx, source.dir(), target, filled); err != nil {
-		return fmt.Errorf("copy the control plane %s: %w", from, err)
+	for _, name := range filled {
+		err := datadir.CopyTree(ctx, filepath.Join(source.dir(), name), filepath.Join(target, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("copy the control plane %s: %w", from, err)
+		}
 	}
 	return nil
 }

@@ -52,11 +52,6 @@ func (m *Manager) claim(o *object) error {
 	return nil
 }
 
-// unclaim removes the note of a directory that has gone.
-func (m *Manager) unclaim(name string) error {
-	return datadir.RemoveFile(Dir(m.config.Host.DataDir, name) + ownerSuffix)
-}
-
 // forget ends the control plane of a ControlPlane that has gone without its removal. Its directory
 // stays.
 func (c *controller) forget(ctx context.Context, name string) error {

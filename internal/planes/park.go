@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -126,10 +127,7 @@ func (p *plane) resume(ctx context.Context) {
 func (p *plane) settle(ctx context.Context) (revision string, quiet bool) {
 	p.mu.Lock()
 	handler, server := p.handler, p.server
-	var watchers []*watcher
-	for x := range p.watches {
-		watchers = append(watchers, x)
-	}
+	watchers := slices.Collect(maps.Keys(p.watches))
 	p.mu.Unlock()
 	if server == nil {
 		return "", false

@@ -3,7 +3,6 @@ package planes
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -45,15 +44,6 @@ func (m *Manager) keep(ctx context.Context, p *plane, remove func(ctx context.Co
 				"plane", p.name, "error", err)
 		}
 	}
-}
-
-// written returns when the database was last written, from its file.
-func (p *plane) written() (time.Time, error) {
-	info, err := os.Stat(filepath.Join(p.dir(), "etcd", "member", "snap", "db"))
-	if err != nil {
-		return time.Time{}, err
-	}
-	return info.ModTime(), nil
 }
 
 // historyKept is the time for which the history of the objects is kept at least, as upstream does.

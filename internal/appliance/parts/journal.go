@@ -1,6 +1,7 @@
 package parts
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 
@@ -33,8 +34,11 @@ func JournalWriter(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp data
 		Interval: cfg.Journal.Interval.Duration, Retention: cfg.Journal.Retention.Duration,
 		MaxSpool: cfg.Journal.MaxSpool.Value(), TakeOver: cfg.Journal.TakeOver,
 		StopIfSuperseded: cfg.Journal.StopIfSuperseded, Encryption: encryption, Version: stamp.Version,
-		Connect: store.Connection, WaitReady: store.WaitReady, Base: journal.NewBase(maker, encryption),
-		Log: log, Record: record,
+		Connect: store.Connection, WaitReady: store.WaitReady, Log: log, Record: record,
+		Base: func(ctx context.Context, chain, key, path string) (*backup.Manifest, error) {
+			return backup.Save(ctx, path, encryption, maker.Produce(backup.Options{Reason: backup.ReasonJournal, Chain: chain,
+				ChainKey: key}))
+		},
 	}
 	for _, field := range cfg.InputFiles() {
 		if field.EncryptsObjects {
@@ -52,11 +56,8 @@ func JournalWriter(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp data
 // JournalLocation returns the location of the journal at the URL; if that is empty, of
 // the configured one.
 func JournalLocation(cfg *config.ServerConfiguration, url string) journal.Location {
-	if url == "" {
-		url = cfg.Journal.Destination
-	}
-	return journal.Location{URL: url, Endpoint: cfg.Journal.Endpoint, Region: cfg.Journal.Region,
-		CredentialsFile: cfg.Journal.CredentialsFile}
+	return journal.Location{URL: cmp.Or(url, cfg.Journal.Destination), Endpoint: cfg.Journal.Endpoint,
+		Region: cfg.Journal.Region, CredentialsFile: cfg.Journal.CredentialsFile}
 }
 
 // lastRevision is the last revision of the configured journal; 0 without one.

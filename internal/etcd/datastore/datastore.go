@@ -12,6 +12,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
@@ -67,15 +68,13 @@ type Config struct {
 // New returns the store that the configuration names.
 func New(cfg Config) Datastore {
 	if len(cfg.External.Endpoints) > 0 {
-		return &External{config: cfg.External, log: cfg.Log, verbosity: cfg.Verbosity, connected: make(chan struct{})}
+		return &External{config: cfg, connected: make(chan struct{})}
 	}
 	return NewEmbedded(cfg)
 }
 
 // NewEmbedded returns the member in the data directory.
-func NewEmbedded(cfg Config) *Embedded {
-	return &Embedded{config: cfg.Embedded, data: cfg.Dir, log: cfg.Log, verbosity: cfg.Verbosity, record: cfg.Record}
-}
+func NewEmbedded(cfg Config) *Embedded { return &Embedded{config: cfg} }
 
 const (
 	// readingInterval is the time between two reports of a start that reads a large
@@ -108,13 +107,9 @@ func ReadWithProgress(ctx context.Context, dir string, log *slog.Logger,
 func reportReading(ctx context.Context, dir string, log *slog.Logger,
 	notify func(state string), interval time.Duration) {
 	began := time.Now()
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
 	for {
-		select {
-		case <-ctx.Done():
+		if reconcile.Pause(ctx, interval); ctx.Err() != nil {
 			return
-		case <-ticker.C:
 		}
 		size, err := datadir.TreeSize(dir)
 		if err != nil {

@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"sync"
 	"time"
 
-	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
@@ -22,11 +20,7 @@ const keeperTimeout = 3 * time.Second
 
 // Embedded is the etcd member inside the process.
 type Embedded struct {
-	config    config.EmbeddedEtcd
-	data      *datadir.Dir
-	log       *slog.Logger
-	verbosity int
-	record    logging.EventFunc
+	config Config
 	// Listener serves API servers in other processes; nil for none. Set it before
 	// Run.
 	Listener *etcd.Listener
@@ -68,30 +62,32 @@ func (e *Embedded) Run(ctx context.Context, ready func()) error {
 
 // prepare makes the member and its keeper.
 func (e *Embedded) prepare() error {
-	dir := e.data.Join("etcd")
-	if e.data.Previous != nil && !etcd.Exists(dir) {
+	data, defragment := e.config.Dir, e.config.Embedded.Defragment
+	dir := data.Join("etcd")
+	if data.Previous != nil && !etcd.Exists(dir) {
 		return fmt.Errorf("%s was used before, but %s has no data: move the data back there, or restore a backup "+
 			"with \"kube-hyper-mini backup restore FILE\"; to start with an empty database, remove %s",
-			e.data.Path(), dir, e.data.Join("version.json"))
+			data.Path(), dir, data.Join("version.json"))
 	}
-	if e.data.Interrupted {
-		e.log.Info("the first start was interrupted before the server was ready: creating etcd's data again", "dir", dir)
+	if data.Interrupted {
+		e.config.Log.Info("the first start was interrupted before the server was ready: creating etcd's data again",
+			"dir", dir)
 		if err := etcd.Discard(dir); err != nil {
 			return err
 		}
 	}
 	e.member = etcd.New(etcd.Config{
 		Dir:        dir,
-		QuotaBytes: e.config.QuotaBackend.Value(),
-		Fsync:      e.config.Fsync,
-		Logger:     logging.Zap(e.log, e.verbosity),
+		QuotaBytes: e.config.Embedded.QuotaBackend.Value(),
+		Fsync:      e.config.Embedded.Fsync,
+		Logger:     logging.Zap(e.config.Log, e.config.Verbosity),
 		Listener:   e.Listener,
-		Closed:     e.data.Use(),
+		Closed:     data.Use(),
 	})
 	e.keeper = maintenance.New(maintenance.Config{
-		Database: e.member, Dir: dir, Log: e.log, Record: e.record,
-		Threshold: float64(e.config.Defragment.FreePercent) / 100, MinimumSize: e.config.Defragment.MinimumSize.Value(),
-		MaximumInUse: e.config.Defragment.MaximumInUse.Value(), Window: e.config.Defragment.Window.Contains,
+		Database: e.member, Dir: dir, Log: e.config.Log, Record: e.config.Record,
+		Threshold: float64(defragment.FreePercent) / 100, MinimumSize: defragment.MinimumSize.Value(),
+		MaximumInUse: defragment.MaximumInUse.Value(), Window: defragment.Window.Contains,
 	})
 	return nil
 }

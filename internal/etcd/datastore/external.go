@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
@@ -28,10 +26,7 @@ const memberTimeout = 10 * time.Second
 
 // External is an etcd cluster of other processes.
 type External struct {
-	config    config.ExternalEtcd
-	log       *slog.Logger
-	verbosity int
-
+	config    Config
 	connected chan struct{} // closed when client is set
 	client    *clientv3.Client
 	member    *fleet.Member // nil before Register
@@ -41,7 +36,7 @@ type External struct {
 // Run implements [Datastore]. The client reconnects by itself; without a connection,
 // /readyz fails.
 func (e *External) Run(ctx context.Context, ready func()) error {
-	client, err := e.connect(ctx, e.config.Endpoints...)
+	client, err := e.connect(ctx, e.config.External.Endpoints...)
 	if err != nil {
 		return err
 	}
@@ -53,7 +48,8 @@ func (e *External) Run(ctx context.Context, ready func()) error {
 		err = e.leave()
 	}
 	if closeErr := client.Close(); closeErr != nil {
-		err = errors.Join(err, fmt.Errorf("close the connection to %s: %w", strings.Join(e.config.Endpoints, ", "), closeErr))
+		err = errors.Join(err, fmt.Errorf("close the connection to %s: %w",
+			strings.Join(e.config.External.Endpoints, ", "), closeErr))
 	}
 	return err
 }
@@ -63,8 +59,8 @@ func (e *External) Connection() storage.Connection {
 	return storage.Connection{
 		Client:     e.client,
 		NewWatcher: func() clientv3.Watcher { return clientv3.NewWatcher(e.client) },
-		Endpoint:   e.config.Endpoints[0],
-		Members:    e.config.Endpoints,
+		Endpoint:   e.config.External.Endpoints[0],
+		Members:    e.config.External.Endpoints,
 		Dial: func(context.Context) (net.Conn, error) {
 			return nil, errors.New("connect to etcd in this process: it runs elsewhere")
 		},
@@ -89,7 +85,7 @@ func (e *External) Snapshot(ctx context.Context) (io.ReadCloser, error) {
 		_, _ = stream.Close(), client.Close() // it has ended
 		return nil, fmt.Errorf("%w: the store at %s makes no snapshots, as kine: back up its database with the tools "+
 			"of the database, and the directories pki and encryption of this server",
-			errors.ErrUnsupported, strings.Join(e.config.Endpoints, ", "))
+			errors.ErrUnsupported, strings.Join(e.config.External.Endpoints, ", "))
 	}
 	return &snapshot{reader, stream, client}, nil
 }
@@ -109,7 +105,7 @@ func (s *snapshot) Close() error { return errors.Join(s.stream.Close(), s.client
 // which may lag behind the others.
 func (e *External) currentMember(ctx context.Context) (*clientv3.Client, error) {
 	var errs []error
-	for _, endpoint := range e.config.Endpoints {
+	for _, endpoint := range e.config.External.Endpoints {
 		attempt, cancel := context.WithTimeoutCause(ctx, memberTimeout, fmt.Errorf("no answer within %s", memberTimeout))
 		client, err := e.connect(attempt, endpoint)
 		cancel()
@@ -123,9 +119,10 @@ func (e *External) currentMember(ctx context.Context) (*clientv3.Client, error) 
 
 // connect returns a client of the members at the endpoints when one has answered.
 func (e *External) connect(ctx context.Context, endpoints ...string) (*clientv3.Client, error) {
+	external := e.config.External
 	return etcd.Connect(ctx, etcd.External{
-		Endpoints: endpoints, CAFile: e.config.CAFile, CertFile: e.config.CertFile, KeyFile: e.config.KeyFile,
-		Logger: logging.Zap(e.log, e.verbosity),
+		Endpoints: endpoints, CAFile: external.CAFile, CertFile: external.CertFile, KeyFile: external.KeyFile,
+		Logger: logging.Zap(e.config.Log, e.config.Verbosity),
 	})
 }
 
@@ -142,12 +139,12 @@ func (e *External) ReserveIdentity(ctx context.Context) (bool, error) {
 	case <-ctx.Done():
 		return false, fmt.Errorf("wait for etcd: %w", context.Cause(ctx))
 	}
-	return fleet.ReserveIdentity(ctx, e.client, e.config.Prefix)
+	return fleet.ReserveIdentity(ctx, e.client, e.config.External.Prefix)
 }
 
 // Register implements [Datastore].
 func (e *External) Register(ctx context.Context) error {
-	member := fleet.New(e.client, e.config.Prefix, e.log)
+	member := fleet.New(e.client, e.config.External.Prefix, e.config.Log)
 	leave, err := lifecycle.Begin(ctx, member.Run)
 	if err != nil {
 		return err
@@ -158,12 +155,12 @@ func (e *External) Register(ctx context.Context) error {
 
 // CheckRelease implements [Datastore].
 func (e *External) CheckRelease(ctx context.Context, current datadir.Stamp) error {
-	return etcd.CheckRelease(ctx, e.client, e.config.Prefix, current)
+	return etcd.CheckRelease(ctx, e.client, e.config.External.Prefix, current)
 }
 
 // RecordRelease implements [Datastore].
 func (e *External) RecordRelease(ctx context.Context, current datadir.Stamp) error {
-	return etcd.RecordRelease(ctx, e.client, e.config.Prefix, current)
+	return etcd.RecordRelease(ctx, e.client, e.config.External.Prefix, current)
 }
 
 // Alone implements [Datastore].

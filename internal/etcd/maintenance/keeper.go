@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
@@ -168,19 +169,11 @@ func (k *Keeper) Checked() <-chan struct{} { return k.checked }
 
 // Run maintains the database until ctx ends. It may be called once.
 func (k *Keeper) Run(ctx context.Context) {
-	ticker := time.NewTicker(checkInterval)
-	defer ticker.Stop()
-	for first := true; ; first = false {
+	checked := sync.OnceFunc(func() { close(k.checked) })
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		k.check(ctx)
-		if first {
-			close(k.checked)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+		checked()
+	}, checkInterval)
 }
 
 // event records an event if the database has room for it.
@@ -197,15 +190,19 @@ func (k *Keeper) check(ctx context.Context) {
 	}
 	s, err := k.usage()
 	if err != nil {
-		k.logDiskError(err)
+		if k.diskErrors.Changed(k.config.Dir, err.Error()) {
+			k.config.Log.Warn("the database is not maintained: the free space of its disk is unknown", "dir", k.config.Dir,
+				"error", err)
+		}
 		return
 	}
 	k.warnNearQuota(s)
 	switch {
 	case k.config.Database.NoSpace(), s.size >= s.quota && k.raiseAlarm(ctx):
 		k.endRefusal(ctx, s)
-	case s.diskFull():
-		k.refuse(ctx, s)
+	case s.diskFull(): // etcd ends when it cannot write its log
+		k.logRefusal(k.diskRefusal(s))
+		k.raiseAlarm(ctx)
 	default:
 		k.setRefusal("")
 		if k.fragmented(s) {
@@ -242,14 +239,6 @@ func (s usage) copyNeeds() int64 { return s.inUse + s.reserve()/2 }
 
 // share returns the share of the quota that the database takes.
 func (s usage) share() float64 { return float64(s.size) / float64(s.quota) }
-
-// logDiskError logs that the free space of the disk is unknown.
-func (k *Keeper) logDiskError(err error) {
-	if k.diskErrors.Changed(k.config.Dir, err.Error()) {
-		k.config.Log.Warn("the database is not maintained: the free space of its disk is unknown", "dir", k.config.Dir,
-			"error", err)
-	}
-}
 
 // warnNearQuota logs when the database comes near to its quota, and when it no
 // longer is.

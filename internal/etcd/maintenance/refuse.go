@@ -10,13 +10,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
-// refuse refuses writes before the disk is full: etcd ends when it cannot write its
-// log.
-func (k *Keeper) refuse(ctx context.Context, s usage) {
-	k.logRefusal(k.diskRefusal(s))
-	k.raiseAlarm(ctx)
-}
-
 // raiseAlarm makes etcd refuse all writes other than deletions, and reports whether
 // it succeeded.
 func (k *Keeper) raiseAlarm(ctx context.Context) bool {

@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,10 +75,7 @@ func open(l journal.Location, readers int) (journal.Store, error) {
 	if err != nil || target.Host == "" || target.RawQuery != "" || target.User != nil {
 		return nil, fmt.Errorf("%q is not a destination in S3: write s3://BUCKET or s3://BUCKET/PREFIX", l.URL)
 	}
-	endpoint := l.Endpoint
-	if endpoint == "" {
-		endpoint = awsEndpoint
-	}
+	endpoint := cmp.Or(l.Endpoint, awsEndpoint)
 	server, err := url.Parse(endpoint)
 	if err != nil || server.Host == "" || server.Scheme != "http" && server.Scheme != "https" ||
 		strings.Trim(server.Path, "/") != "" {
