@@ -220,7 +220,7 @@ func (s *server) runControllers(ctx context.Context, ready func()) error {
 		Client: s.api.server.Loopback(), FullRights: !s.api.server.RBAC(),
 		Informers:  s.api.server.Informers(),
 		Types:      s.api.server,
-		Content:    s.api.storage,
+		HasObjects: s.api.storage.HasObjects,
 		Population: s.api.storage.Population(),
 		Files:      controllers.NewFiles(s.identity.Certificates()),
 		Elect:      s.store.Shared(), LockID: s.dir.LockID(),
