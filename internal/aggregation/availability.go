@@ -43,26 +43,14 @@ const (
 	maxRecheck = 2 * time.Second
 )
 
-// AvailabilityConfig configures the controller.
-type AvailabilityConfig struct {
-	// Caller sends the checks. Its resolver reports changes, after which APIServices
-	// are checked again.
-	Caller *Caller
-	// Client is this process'.
-	Client *rest.Config
-	// APIServices are the aggregator's.
-	APIServices informers.APIServiceInformer
-	// Log gets a message when an APIService becomes available or unavailable.
-	Log *slog.Logger
-}
-
 // Availability sets the Available condition of remote APIServices. It replaces
 // AvailableConditionController of k8s.io/kube-aggregator/pkg/controllers/status/remote,
 // which needs Services and EndpointSlices. Its semantics are upstream's: it requests
 // the discovery path of the group version as system:kube-aggregator; upstream's local
 // controller handles local APIServices; a status is written only if it changes.
 type Availability struct {
-	config  AvailabilityConfig
+	caller  *Caller
+	log     *slog.Logger
 	client  apiregistrationclient.APIServicesGetter
 	lister  listers.APIServiceLister
 	synced  cache.InformerSynced
@@ -71,21 +59,23 @@ type Availability struct {
 	logged  logging.Changes // reasons, by the name of the APIService
 }
 
-// NewAvailability prepares the controller. Call it before the informers start.
-func NewAvailability(cfg AvailabilityConfig) (*Availability, error) {
-	client, err := clientset.NewForConfig(rest.AddUserAgent(rest.CopyConfig(cfg.Client), "remote-availability"))
+// NewAvailability prepares the controller. config is for a client of this process, services are
+// the aggregator's. The resolver of caller reports changes, after which APIServices are checked
+// again. Call it before the informers start.
+func NewAvailability(caller *Caller, config *rest.Config, services informers.APIServiceInformer,
+	log *slog.Logger) (*Availability, error) {
+	client, err := clientset.NewForConfig(rest.AddUserAgent(rest.CopyConfig(config), "remote-availability"))
 	if err != nil {
 		return nil, fmt.Errorf("make the client that writes the status of APIServices: %w", err)
 	}
 	a := &Availability{
-		config: cfg, client: client.ApiregistrationV1(), lister: cfg.APIServices.Lister(),
-		metrics: metrics.New(),
+		caller: caller, log: log, client: client.ApiregistrationV1(), lister: services.Lister(), metrics: metrics.New(),
 	}
 	a.loop = reconcile.New(reconcile.Config[string]{
 		Name: "RemoteAvailabilityController", Workers: availabilityWorkers, MinRetry: minRecheck,
 		MaxRetry: maxRecheck, Handle: a.handle,
 	})
-	handler, err := cfg.APIServices.Informer().AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{
+	handler, err := services.Informer().AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{
 		AddFunc:    a.enqueue,
 		UpdateFunc: func(_, current any) { a.enqueue(current) },
 		DeleteFunc: a.enqueue,
@@ -94,7 +84,7 @@ func NewAvailability(cfg AvailabilityConfig) (*Availability, error) {
 		return nil, fmt.Errorf("watch APIServices: %w", err)
 	}
 	a.synced = handler.HasSynced
-	cfg.Caller.resolver.OnChange(a.recheck)
+	caller.resolver.OnChange(a.recheck)
 	return a, nil
 }
 
@@ -190,9 +180,9 @@ func (a *Availability) logChange(service *apiregistrationv1.APIService, found ap
 	switch {
 	case previous == found.Reason:
 	case found.Status == apiregistrationv1.ConditionTrue:
-		a.config.Log.Info("aggregated API is available", "apiService", service.Name)
+		a.log.Info("aggregated API is available", "apiService", service.Name)
 	default:
-		a.config.Log.Warn("aggregated API is not available", "apiService", service.Name, "reason",
+		a.log.Warn("aggregated API is not available", "apiService", service.Name, "reason",
 			found.Reason, "message", found.Message)
 	}
 }
@@ -213,7 +203,7 @@ func (a *Availability) check(ctx context.Context,
 // tryDiscovery requests the document, and a second time on a new connection if the first
 // one may have failed because of the connection.
 func (a *Availability) tryDiscovery(ctx context.Context, service *apiregistrationv1.APIService) error {
-	client, err := a.config.Caller.client(service)
+	client, err := a.caller.client(service)
 	if err != nil {
 		return err
 	}
@@ -225,9 +215,7 @@ func (a *Availability) tryDiscovery(ctx context.Context, service *apiregistratio
 	// The connection may lead to a replica that has ended. Upstream sends five
 	// requests, so that one of them gets another connection.
 	utilnet.CloseIdleConnectionsFor(client.Transport)
-	var unreachable *endpoints.ConnectError
-	var unresolved *endpoints.UnresolvedError
-	if errors.As(err, &unreachable) || errors.As(err, &unresolved) || errors.Is(err, errSlow) {
+	if ofReference(err) != nil || errors.Is(err, errSlow) {
 		return err // not because of an old connection, or after a long wait
 	}
 	return a.discover(ctx, client, service)
@@ -236,7 +224,7 @@ func (a *Availability) tryDiscovery(ctx context.Context, service *apiregistratio
 // discover sends one request.
 func (a *Availability) discover(ctx context.Context, client *http.Client, service *apiregistrationv1.APIService) error {
 	path, ref := kube.DiscoveryPath(service), reference(service)
-	request, err := a.config.Caller.request(ctx, service, path, kube.DiscoveryUser, user.SystemPrivilegedGroup)
+	request, err := a.caller.request(ctx, service, path, kube.DiscoveryUser, user.SystemPrivilegedGroup)
 	if err != nil {
 		return err
 	}
@@ -255,16 +243,10 @@ func (a *Availability) discover(ctx context.Context, client *http.Client, servic
 // without the local port, which changes each time: a condition must not change if
 // nothing has changed. within is the timeout of the request.
 func describe(within time.Duration, ref endpoints.Reference, path string, err error) error {
-	var unresolved *endpoints.UnresolvedError
-	if errors.As(err, &unresolved) {
-		return unresolved
+	if known := ofReference(err); known != nil {
+		return known
 	}
-	var unreachable *endpoints.ConnectError
-	if errors.As(err, &unreachable) {
-		return unreachable
-	}
-	var timeout net.Error
-	if errors.As(err, &timeout) && timeout.Timeout() {
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		return fmt.Errorf("request %s of service %s: %w within %s", path, ref, errSlow, within)
 	}
 	if cause := errors.Unwrap(err); cause != nil {
@@ -273,10 +255,21 @@ func describe(within time.Duration, ref endpoints.Reference, path string, err er
 	return fmt.Errorf("request %s of service %s: %w", path, ref, endpoints.WithoutSource(err))
 }
 
+// ofReference returns the error of the resolver in err, that a reference has no targets or that
+// none accepts a connection; nil if there is none.
+func ofReference(err error) error {
+	if unresolved, ok := errors.AsType[*endpoints.UnresolvedError](err); ok {
+		return unresolved
+	}
+	if unreachable, ok := errors.AsType[*endpoints.ConnectError](err); ok {
+		return unreachable
+	}
+	return nil
+}
+
 // reason returns that of the condition for what a check failed with.
 func reason(err error) string {
-	var unresolved *endpoints.UnresolvedError
-	if errors.As(err, &unresolved) {
+	if _, unresolved := errors.AsType[*endpoints.UnresolvedError](err); unresolved {
 		return kube.ReasonNotFound
 	}
 	return kube.ReasonDiscovery

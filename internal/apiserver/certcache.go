@@ -9,7 +9,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/utils/clock"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
@@ -34,7 +33,6 @@ type certificateCache struct {
 	// userHeaders are the headers in which a front proxy names the user; nil for no
 	// front proxy.
 	userHeaders headerrequest.StringSliceProvider
-	clock       clock.PassiveClock
 	verified    *cache.LRUExpireCache // *verification by the certificate
 }
 
@@ -45,11 +43,9 @@ type verification struct {
 }
 
 func newCertificateCache(delegate authenticator.Request, clientCAs func() []byte,
-	userHeaders headerrequest.StringSliceProvider, clock clock.PassiveClock) *certificateCache {
-	return &certificateCache{
-		delegate: delegate, clientCAs: clientCAs, userHeaders: userHeaders, clock: clock,
-		verified: cache.NewLRUExpireCacheWithClock(maxVerified, clock),
-	}
+	userHeaders headerrequest.StringSliceProvider) *certificateCache {
+	return &certificateCache{delegate: delegate, clientCAs: clientCAs, userHeaders: userHeaders,
+		verified: cache.NewLRUExpireCache(maxVerified)}
 }
 
 // AuthenticateRequest implements [authenticator.Request].
@@ -65,7 +61,7 @@ func (c *certificateCache) AuthenticateRequest(r *http.Request) (*authenticator.
 	response, ok, err := c.delegate.AuthenticateRequest(r)
 	// Whether a request may be anonymous depends on its path, not on its certificate.
 	if ok && err == nil && response.User.GetName() != user.Anonymous {
-		c.verified.Add(key, &verification{response, trusted}, min(verifiedFor, certificate.NotAfter.Sub(c.clock.Now())))
+		c.verified.Add(key, &verification{response, trusted}, min(verifiedFor, time.Until(certificate.NotAfter)))
 	}
 	return response, ok, err
 }

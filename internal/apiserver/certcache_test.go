@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -19,20 +20,19 @@ import (
 	x509request "k8s.io/apiserver/pkg/authentication/request/x509"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/util/cert"
-	"k8s.io/utils/clock"
-	clocktesting "k8s.io/utils/clock/testing"
 )
 
 // TestCertificateCache: a certificate is verified again after verifiedFor, after its
 // end, with other client CAs, and for requests with other credentials.
-func TestCertificateCache(t *testing.T) {
-	start := time.Date(2026, 11, 21, 5, 0, 0, 0, time.UTC)
-	clock := clocktesting.NewFakePassiveClock(start)
+func TestCertificateCache(t *testing.T) { synctest.Test(t, testCertificateCache) }
+
+func testCertificateCache(t *testing.T) {
+	start := time.Now()
 	calls, valid, trusted := 0, true, []byte("first")
 	c := newCertificateCache(authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
 		calls++
 		return &authenticator.Response{User: &user.DefaultInfo{Name: "jane"}}, valid, nil
-	}), func() []byte { return trusted }, headerrequest.StaticStringSlice{"X-Remote-User", "x-other-user"}, clock)
+	}), func() []byte { return trusted }, headerrequest.StaticStringSlice{"X-Remote-User", "x-other-user"})
 	long := &x509.Certificate{Raw: []byte("long"), NotAfter: start.Add(time.Hour)}
 	short := &x509.Certificate{Raw: []byte("short"), NotAfter: start.Add(time.Second)}
 	request := func(certificate *x509.Certificate, headers ...string) *http.Request {
@@ -66,7 +66,7 @@ func TestCertificateCache(t *testing.T) {
 		{"the first certificate after 20 s", 20 * time.Second, request(long), "second", true},
 		{"no certificate", 20 * time.Second, request(nil), "second", true},
 	} {
-		clock.SetTime(start.Add(step.after))
+		time.Sleep(time.Until(start.Add(step.after)))
 		trusted = []byte(step.clientCAs)
 		before := calls
 		response, ok, err := c.AuthenticateRequest(step.request)
@@ -90,7 +90,7 @@ func TestCertificateCache(t *testing.T) {
 // TestCertificateCacheForgetsAnonymousRequests: a certificate that names no user can be
 // anonymous at one path and be refused at another.
 func TestCertificateCacheForgetsAnonymousRequests(t *testing.T) {
-	c := newCertificateCache(anonymous.NewAuthenticator(healthPaths), func() []byte { return nil }, nil, clock.RealClock{})
+	c := newCertificateCache(anonymous.NewAuthenticator(healthPaths), func() []byte { return nil }, nil)
 	unnamed := &x509.Certificate{Raw: []byte("unnamed"), NotAfter: time.Now().Add(time.Hour)}
 	for _, request := range []struct {
 		path string
@@ -135,7 +135,7 @@ func BenchmarkClientCertificate(b *testing.B) {
 	request := &http.Request{Header: http.Header{}, TLS: &tls.ConnectionState{PeerCertificates: []*x509.Certificate{client}}}
 	for name, authenticator := range map[string]authenticator.Request{
 		"verified each time": each,
-		"cached":             newCertificateCache(each, func() []byte { return nil }, nil, clock.RealClock{}),
+		"cached":             newCertificateCache(each, func() []byte { return nil }, nil),
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/util/notfoundhandler"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
+	"k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
 	"k8s.io/kubernetes/pkg/apis/admissionregistration"
 	"k8s.io/kubernetes/pkg/apis/certificates"
 	"k8s.io/kubernetes/pkg/apis/flowcontrol"
@@ -57,7 +58,7 @@ type Config struct {
 	Files Files
 	// TokenKeys sign and verify service account tokens.
 	TokenKeys *TokenKeys
-	// Revoked reports whether a client's certificate is refused; nil refuses none.
+	// Revoked reports whether a client's certificate is refused.
 	Revoked func(*x509.Certificate) bool
 	// Endpoints resolves `service:` references to addresses.
 	Endpoints *endpoints.Resolver
@@ -211,7 +212,11 @@ func (b *builder) newAggregator(c *configs, delegate genericapiserver.Delegation
 	restore(aggregator)
 	b.groups = apiservices.NewGroups(extensions, aggregator)
 	known := aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer()
-	registrar, err := apiservices.NewRegistrar(extensions, known, b.generic.LoopbackClientConfig, b.config.Log)
+	clients, err := clientset.NewForConfig(b.generic.LoopbackClientConfig)
+	if err != nil {
+		return nil, openAPI, fmt.Errorf("create the client for APIServices: %w", err)
+	}
+	registrar, err := apiservices.NewRegistrar(extensions, known, clients, b.config.Log)
 	if err != nil {
 		return nil, openAPI, fmt.Errorf("prepare the registration of custom resources: %w", err)
 	}
@@ -246,7 +251,10 @@ func (b *builder) chain(c *configs) error {
 		b.caches.endWith(aggregator.GenericAPIServer)); err != nil {
 		return err
 	}
-	run, err := prepare(aggregator, native.GenericAPIServer, extensions.GenericAPIServer)
+	prepared, err := aggregator.PrepareRun()
+	if err == nil {
+		err = kube.DropRouteLeftovers(native.GenericAPIServer, extensions.GenericAPIServer, aggregator.GenericAPIServer)
+	}
 	if err != nil {
 		return fmt.Errorf("prepare the aggregator: %w", err)
 	}
@@ -254,7 +262,7 @@ func (b *builder) chain(c *configs) error {
 	b.loopback.Serve(aggregator.GenericAPIServer.Handler)
 	b.caches.started = b.informers.settle
 	b.caches.factories = []informerFactory{b.informers, extensions, aggregator.APIRegistrationInformers}
-	b.run, b.server, b.crds = run, aggregator.GenericAPIServer, extensions
+	b.run, b.server, b.crds = prepared.Run, aggregator.GenericAPIServer, extensions
 	b.stores = b.generic.RESTOptionsGetter
 	b.resources, b.encryption = b.generic.MergedResourceConfig, b.generic.ResourceTransformers
 	b.Follower = servedtypes.Follower{
@@ -262,16 +270,6 @@ func (b *builder) chain(c *configs) error {
 		APIServices: aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer(),
 	}
 	return nil
-}
-
-// prepare completes the paths of the aggregator and its delegates.
-func prepare(aggregator *aggregatorapiserver.APIAggregator,
-	delegates ...*genericapiserver.GenericAPIServer) (run func(context.Context) error, err error) {
-	prepared, err := aggregator.PrepareRun()
-	if err != nil {
-		return nil, err
-	}
-	return prepared.Run, kube.DropRouteLeftovers(append(delegates, aggregator.GenericAPIServer)...)
 }
 
 // configs are the three servers' configurations.

@@ -7,7 +7,6 @@ import (
 	apiextensionsoptions "k8s.io/apiextensions-apiserver/pkg/cmd/server/options"
 	"k8s.io/apiserver/pkg/admission"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/apiserver/pkg/util/webhook"
 	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
 
@@ -64,11 +63,8 @@ func (b *builder) delegates(native *controlplane.Config, initializers []admissio
 // which all requests pass.
 func (b *builder) wrapChain(c *genericapiserver.Config) {
 	build := c.BuildHandlerChainFunc
-	authorities := []dynamiccertificates.CAContentProvider{b.options.Authentication.ClientCert.CAContentProvider}
-	if proxy := c.Authentication.RequestHeaderConfig; proxy != nil {
-		authorities = append(authorities, proxy.CAContentProvider)
-	}
-	b.trusted = newTrustedRequests(b.config.Revoked, authorities...)
+	b.trusted = newTrustedRequests(b.config.Revoked, b.options.Authentication.ClientCert.CAContentProvider,
+		c.Authentication.RequestHeaderConfig.CAContentProvider)
 	c.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
 		// From the innermost.
 		handler = b.limitRemote(handler)

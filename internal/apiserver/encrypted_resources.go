@@ -49,10 +49,7 @@ func (o *Options) checkEncryptedResources() error {
 // nothing.
 func (o *Options) unknownResource(text string) string {
 	resource := schema.ParseGroupResource(text)
-	if text == "*.*" || text == "*." {
-		return ""
-	}
-	if o.profile.storesMore(resource) {
+	if text == "*.*" || text == "*." || o.profile.storesMore(resource) {
 		return ""
 	}
 	names, builtIn := kube.StoredTypes[resource.Group]

@@ -8,7 +8,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/features"
@@ -18,7 +17,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	flowcontrolrest "k8s.io/kubernetes/pkg/registry/flowcontrol/rest"
 	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
-	"k8s.io/utils/clock"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/crds"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/servedtypes"
@@ -96,24 +94,15 @@ func (b *builder) adaptAuthentication(c *genericapiserver.Config) error {
 	if err := allowAnonymousHealth(c, b.options.Authentication.AuthenticationConfigFile); err != nil {
 		return fmt.Errorf("allow anonymous access to the health checks: %w", err)
 	}
-	if b.config.Revoked != nil {
-		c.Authentication.Authenticator = refuseRevoked(c.Authentication.Authenticator, b.config.Revoked)
-	}
+	c.Authentication.Authenticator = refuseRevoked(c.Authentication.Authenticator, b.config.Revoked)
 	return nil
 }
 
 // cacheCertificates keeps the verification of client certificates, see certificateCache.
 func (b *builder) cacheCertificates(c *genericapiserver.Config) {
-	trusted := b.options.Authentication.ClientCert.CAContentProvider
-	if trusted == nil {
-		return
-	}
-	var userHeaders headerrequest.StringSliceProvider
-	if proxy := c.Authentication.RequestHeaderConfig; proxy != nil {
-		userHeaders = proxy.UsernameHeaders
-	}
-	c.Authentication.Authenticator = newCertificateCache(c.Authentication.Authenticator, trusted.CurrentCABundleContent,
-		userHeaders, clock.RealClock{})
+	c.Authentication.Authenticator = newCertificateCache(c.Authentication.Authenticator,
+		b.options.Authentication.ClientCert.CAContentProvider.CurrentCABundleContent,
+		c.Authentication.RequestHeaderConfig.UsernameHeaders)
 }
 
 // needsIdentityLease reports whether other servers or the garbage collector of storage

@@ -25,15 +25,6 @@ const connectionShare, connectionShareOf = 3, 4
 // Listener is the port of the API, taken before anything else starts.
 type Listener = connections.Served
 
-// limitConnections bounds how many connections the listener accepts at a time.
-func limitConnections(listener net.Listener) net.Listener {
-	files, ok := fileLimit()
-	if !ok {
-		return listener
-	}
-	return netutil.LimitListener(listener, max(files/connectionShareOf*connectionShare, 1))
-}
-
 // Listen takes the port that the configuration names. The listener accepts as many
 // connections at a time as the limit of open files allows, within limits.
 func Listen(serving *config.Serving, limits config.Limits, log *slog.Logger) (*Listener, error) {
@@ -56,7 +47,10 @@ func Listen(serving *config.Serving, limits config.Limits, log *slog.Logger) (*L
 
 // NewListener bounds the connections of a listener, as [Listen] does.
 func NewListener(listener net.Listener, limits config.Limits, log *slog.Logger) *Listener {
-	return connections.NewServed(newConnectionLimits(limitConnections(listener), limits, log))
+	if files, ok := fileLimit(); ok {
+		listener = netutil.LimitListener(listener, max(files/connectionShareOf*connectionShare, 1))
+	}
+	return connections.NewServed(newConnectionLimits(listener, limits, log))
 }
 
 // NoListener returns a listener that no client can reach: the API is served in the process

@@ -7,12 +7,6 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// storesMutatingPolicies reports whether policies that mutate are in use: until the OpenAPI
-// documents are built, they refuse the requests that they match.
-func (s *Server) storesMutatingPolicies(ctx context.Context) (bool, error) {
-	return s.storage.HasObjects(ctx, admissionregistrationv1.Resource("mutatingadmissionpolicybindings"), "")
-}
-
 // policyWrites starts the build of the OpenAPI documents, which the plugin needs, when a policy
 // that mutates is written: a server in a program builds them only if they are needed.
 type policyWrites struct{ *builder }

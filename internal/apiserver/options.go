@@ -3,7 +3,6 @@ package apiserver
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"maps"
 	"net"
 	"regexp"
@@ -339,13 +338,7 @@ func featureGates(configured map[string]bool) map[string]bool {
 	return gates
 }
 
-func pairs[V any](m map[string]V) string {
-	list := make([]string, 0, len(m))
-	for _, key := range slices.Sorted(maps.Keys(m)) {
-		list = append(list, fmt.Sprintf("%s=%v", key, m[key]))
-	}
-	return strings.Join(list, ",")
-}
+func pairs(gates map[string]bool) string { return cliflag.NewMapStringBool(&gates).String() }
 
 func flagNames(flags *pflag.FlagSet) []string {
 	var list []string

@@ -18,6 +18,7 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/klog/v2"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	apiregistrationlisters "k8s.io/kube-aggregator/pkg/client/listers/apiregistration/v1"
 
@@ -87,9 +88,7 @@ func (b *builder) followRemote(aggregator *aggregatorapiserver.APIAggregator) (*
 		key, err = os.ReadFile(files.FrontProxyKey)
 		return certificate, key, err
 	})
-	availability, err := aggregation.NewAvailability(aggregation.AvailabilityConfig{
-		Caller: caller, Client: b.generic.LoopbackClientConfig, APIServices: services, Log: b.config.Log,
-	})
+	availability, err := aggregation.NewAvailability(caller, b.generic.LoopbackClientConfig, services, b.config.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -160,10 +159,9 @@ func (s *Server) RemoteServers() (endpoints.Remote, error) {
 
 // availability returns whether the condition Available is true, and its message.
 func availability(service *apiregistrationv1.APIService) (bool, string) {
-	for _, condition := range service.Status.Conditions {
-		if condition.Type == apiregistrationv1.Available {
-			return condition.Status == apiregistrationv1.ConditionTrue, condition.Message
-		}
+	condition := helper.GetAPIServiceConditionByType(service, apiregistrationv1.Available)
+	if condition == nil {
+		return false, "it has not been checked yet"
 	}
-	return false, "it has not been checked yet"
+	return condition.Status == apiregistrationv1.ConditionTrue, condition.Message
 }

@@ -23,7 +23,7 @@ var errUntrusted = errors.New("the client certificate has expired, was revoked, 
 // not trusted any more: other requests are authenticated each. It is safe for concurrent use.
 type trustedRequests struct {
 	authorities []dynamiccertificates.CAContentProvider // of clients and of front proxies
-	revoked     func(*x509.Certificate) bool            // may be nil
+	revoked     func(*x509.Certificate) bool
 
 	mu   sync.Mutex
 	open map[*trustedRequest]bool
@@ -36,13 +36,7 @@ type trustedRequest struct {
 
 func newTrustedRequests(revoked func(*x509.Certificate) bool,
 	authorities ...dynamiccertificates.CAContentProvider) *trustedRequests {
-	t := &trustedRequests{revoked: revoked, open: map[*trustedRequest]bool{}}
-	for _, authority := range authorities {
-		if authority != nil {
-			t.authorities = append(t.authorities, authority)
-		}
-	}
-	return t
+	return &trustedRequests{revoked: revoked, authorities: authorities, open: map[*trustedRequest]bool{}}
 }
 
 // track wraps a handler whose requests are authenticated.
@@ -110,7 +104,7 @@ func (t *trustedRequests) check(now time.Time, changed bool) {
 	defer t.mu.Unlock()
 	for tracked := range t.open {
 		certificate := tracked.chain[0]
-		refused := now.After(certificate.NotAfter) || t.revoked != nil && t.revoked(certificate)
+		refused := now.After(certificate.NotAfter) || t.revoked(certificate)
 		if refused || changed && !t.isTrusted(tracked.chain, now) {
 			tracked.end(errUntrusted)
 			delete(t.open, tracked)

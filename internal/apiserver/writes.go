@@ -63,15 +63,7 @@ func (n *namespaceWrites) begin(namespace string) *writeBatch {
 }
 
 func (n *namespaceWrites) end(namespace string, batch *writeBatch) {
-	for _, done := range n.ended(namespace, batch) {
-		done()
-	}
-}
-
-// ended returns the functions to call after the end of a request.
-func (n *namespaceWrites) ended(namespace string, batch *writeBatch) []func() {
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	batch.requests--
 	batches := n.inFlight[namespace]
 	var done []func()
@@ -85,7 +77,10 @@ func (n *namespaceWrites) ended(namespace string, batch *writeBatch) []func() {
 	} else {
 		n.inFlight[namespace] = slices.Clip(batches)
 	}
-	return done
+	n.mu.Unlock()
+	for _, f := range done {
+		f()
+	}
 }
 
 // afterWrites calls f when the requests in flight that may create objects in the

@@ -210,7 +210,7 @@ func (s *server) runControllers(ctx context.Context, ready func()) error {
 		Client: s.api.Loopback(), FullRights: !s.api.RBAC(),
 		Informers:  s.api.Informers(),
 		Types:      s.api,
-		Content:    s.storage,
+		HasObjects: s.storage.HasObjects,
 		Population: s.storage.Population(),
 		Files:      controllers.NewFiles(s.identity.Certificates()),
 		Elect:      s.store.Shared(), LockID: s.dir.LockID(),

@@ -34,8 +34,8 @@ type Config struct {
 	// Types has the served types; nil if the API server is in another process: the
 	// controllers then query its discovery.
 	Types Types
-	// Content reports which types have objects in a namespace; nil if unknown.
-	Content Content
+	// HasObjects reports whether the store has objects of a type in the namespace; nil if unknown.
+	HasObjects func(ctx context.Context, resource schema.GroupResource, namespace string) (bool, error)
 	// Population reports which types have objects. If it is nil, garbage collector and
 	// quota monitor all types.
 	Population Population
@@ -73,12 +73,6 @@ type Types interface {
 	OnChange(f func()) (remove func())
 	// Definitions returns the names of all CRDs.
 	Definitions() []string
-}
-
-// Content reads from the store which types have objects.
-type Content interface {
-	// HasObjects reports whether the resource has objects in the namespace.
-	HasObjects(ctx context.Context, resource schema.GroupResource, namespace string) (bool, error)
 }
 
 // Files are paths of PEM files.

@@ -98,8 +98,9 @@ func (d *discoverer) run(ctx context.Context) {
 			}
 		case <-timer.C:
 			before = d.changes.Load()
-			var err error
-			cost, err = d.query()
+			began := time.Now()
+			err := d.queryAfter(d.queries.Load())
+			cost = time.Since(began)
 			if err != nil {
 				if !failed && ctx.Err() == nil {
 					d.log.Warn("querying discovery failed, trying again", "error", err)
@@ -152,15 +153,6 @@ func (d *discoverer) stale() bool {
 	seen := d.seen.Load() // before changes, which must not be older
 	lists, _, _ := d.snapshot()
 	return d.changes.Load() > seen || len(lists) == 0
-}
-
-// query queries discovery and returns how long that took.
-func (d *discoverer) query() (cost time.Duration, err error) {
-	d.queryMu.Lock()
-	defer d.queryMu.Unlock()
-	began := time.Now()
-	err = d.queryLocked()
-	return time.Since(began), err
 }
 
 // queryAfter queries discovery, unless another query has begun and ended since so

@@ -99,7 +99,7 @@ func groupVersions(t *testing.T, d *discoverer) []string {
 
 func query(t *testing.T, d *discoverer) {
 	t.Helper()
-	if _, err := d.query(); err != nil {
+	if err := d.queryAfter(d.queries.Load()); err != nil {
 		t.Error(err)
 	}
 }
@@ -261,7 +261,7 @@ func TestRefreshReturnsTheErrorOfTheQuery(t *testing.T) {
 		t.Error("refresh after a failed query returns no error")
 	}
 	queries := d.queries.Load()
-	if _, err := d.query(); err == nil {
+	if err := d.queryAfter(d.queries.Load()); err == nil {
 		t.Error("a failed query returns no error")
 	}
 	if err := d.queryAfter(queries); err == nil {

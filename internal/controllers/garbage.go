@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
@@ -102,15 +103,9 @@ func (o *deletionOrder) await(owner schema.GroupVersionResource, revision int64)
 	if content.Reach(ctx, revision) != nil || o.visible.update(ctx) != nil {
 		return
 	}
-	ticker := time.NewTicker(monitorPoll)
-	defer ticker.Stop()
-	for o.visible.anyNewer(time.Now().Add(-maxDelay), o.isUnlisted) {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	_ = wait.PollUntilContextCancel(ctx, monitorPoll, true, func(context.Context) (bool, error) {
+		return !o.visible.anyNewer(time.Now().Add(-maxDelay), o.isUnlisted), nil
+	})
 }
 
 // isUnlisted reports whether the garbage collector does not have all objects of a type.

@@ -27,7 +27,7 @@ const unusedCheck = 30 * time.Second
 // never stops an informer. This one stops that of a deleted type. It is safe for concurrent
 // use.
 type informerSet struct {
-	ctx    context.Context // ends the informers and the requests of listers
+	ctx    context.Context // ends the informers and the requests of list
 	typed  informers.SharedInformerFactory
 	client metadata.Interface
 	// typedStop stops the typed informers; if nil, they stop with the others. A factory
@@ -71,15 +71,20 @@ func (s *informerSet) informer(resource schema.GroupVersionResource) informers.G
 	return informer
 }
 
-// lister returns a lister of the informer of a type if that has synced, otherwise a
-// lister that queries the API server.
-func (s *informerSet) lister(resource schema.GroupVersionResource) cache.GenericLister {
+// list returns the metadata of the objects of a type in a namespace: from its informer if that has
+// synced, otherwise from the API server.
+func (s *informerSet) list(resource schema.GroupVersionResource, namespace string) ([]runtime.Object, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known := s.watched[resource]; known != nil && known.informer.Informer().HasSynced() {
-		return known.informer.Lister()
+	known := s.watched[resource]
+	s.mu.Unlock()
+	if known != nil && known.informer.Informer().HasSynced() {
+		return known.informer.Lister().ByNamespace(namespace).List(labels.Everything())
 	}
-	return newLiveLister(s.ctx, s.client.Resource(resource))
+	list, err := s.client.Resource(resource).Namespace(namespace).List(s.ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return meta.ExtractList(list)
 }
 
 // watchFailed is a watch error handler. That a type was deleted is logged for debugging only.
@@ -179,7 +184,8 @@ func (h addedHandler) remove() {
 
 // ForResource implements [informerfactory.InformerFactory].
 func (m *monitors) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
-	return monitoredType{m.set.informer(resource), m, resource}, nil
+	shared := m.set.informer(resource)
+	return monitor{shared, shared.Informer(), m, resource}, nil
 }
 
 // Start implements [informerfactory.InformerFactory].
@@ -216,69 +222,27 @@ func (m *monitors) end() {
 	}
 }
 
-// monitoredType implements [informers.GenericInformer].
-type monitoredType struct {
+// monitor is the informer of a type for one controller.
+type monitor struct {
 	informers.GenericInformer
+	cache.SharedIndexInformer
 	monitors *monitors
 	resource schema.GroupVersionResource
 }
 
 // Informer implements [informers.GenericInformer].
-func (t monitoredType) Informer() cache.SharedIndexInformer {
-	return monitor{t.GenericInformer.Informer(), t}
-}
-
-// monitor is the informer of a type for one controller.
-type monitor struct {
-	cache.SharedIndexInformer
-	of monitoredType
-}
+func (m monitor) Informer() cache.SharedIndexInformer { return m }
 
 // AddEventHandlerWithResyncPeriod implements [cache.SharedInformer]. Upstream adds one
 // handler for each monitor.
 func (m monitor) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler,
 	period time.Duration) (cache.ResourceEventHandlerRegistration, error) {
-	if wrap := m.of.monitors.wrap; wrap != nil {
-		handler = wrap(m.of.resource, handler)
+	if wrap := m.monitors.wrap; wrap != nil {
+		handler = wrap(m.resource, handler)
 	}
 	registration, err := m.SharedIndexInformer.AddEventHandlerWithResyncPeriod(handler, period)
 	if err == nil {
-		m.of.monitors.added(m.of.resource, addedHandler{registration, m.SharedIndexInformer})
+		m.monitors.added(m.resource, addedHandler{registration, m.SharedIndexInformer})
 	}
 	return registration, err
-}
-
-// liveLister is a [cache.GenericLister] without a cache: it reads the metadata of the
-// objects from the API server. ctx ends its requests; the interface has none.
-type liveLister struct {
-	ctx       context.Context
-	objects   metadata.ResourceInterface
-	namespace func(string) metadata.ResourceInterface
-}
-
-func newLiveLister(ctx context.Context, client metadata.Getter) liveLister {
-	return liveLister{ctx, client, client.Namespace}
-}
-
-// List implements [cache.GenericLister].
-func (l liveLister) List(selector labels.Selector) ([]runtime.Object, error) {
-	list, err := l.objects.List(l.ctx, metav1.ListOptions{LabelSelector: selector.String()})
-	if err != nil {
-		return nil, err
-	}
-	objects := make([]runtime.Object, len(list.Items))
-	for i := range list.Items {
-		objects[i] = &list.Items[i]
-	}
-	return objects, nil
-}
-
-// Get implements [cache.GenericLister].
-func (l liveLister) Get(name string) (runtime.Object, error) {
-	return l.objects.Get(l.ctx, name, metav1.GetOptions{})
-}
-
-// ByNamespace implements [cache.GenericLister].
-func (l liveLister) ByNamespace(namespace string) cache.GenericNamespaceLister {
-	return liveLister{ctx: l.ctx, objects: l.namespace(namespace)}
 }

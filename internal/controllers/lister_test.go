@@ -6,14 +6,13 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 )
 
-// TestLiveListerEndsWithItsContext fails if a stop waits for an API server that does not
+// TestLiveListEndsWithItsContext fails if a stop waits for an API server that does not
 // answer.
-func TestLiveListerEndsWithItsContext(t *testing.T) {
+func TestLiveListEndsWithItsContext(t *testing.T) {
 	requested := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		close(requested)
@@ -27,7 +26,7 @@ func TestLiveListerEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
 	go func() {
-		_, err := newInformerSet(ctx, nil, client).lister(configMaps).List(labels.Everything())
+		_, err := newInformerSet(ctx, nil, client).list(configMaps, "default")
 		failed <- err
 	}()
 	<-requested

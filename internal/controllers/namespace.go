@@ -162,7 +162,7 @@ func (n *namespaces) delete(ctx context.Context, name string) error {
 // empty.
 func (n *namespaces) types(ctx context.Context, namespace string) ([]*metav1.APIResourceList, error) {
 	lists, err := n.env.types.namespaced()
-	if n.env.config.Content == nil {
+	if n.env.config.HasObjects == nil {
 		return lists, err
 	}
 	var visit []*metav1.APIResourceList
@@ -177,7 +177,7 @@ func (n *namespaces) types(ctx context.Context, namespace string) ([]*metav1.API
 		}
 		kept := &metav1.APIResourceList{TypeMeta: list.TypeMeta, GroupVersion: list.GroupVersion}
 		for _, resource := range list.APIResources {
-			has, contentErr := n.env.config.Content.HasObjects(ctx, gv.WithResource(resource.Name).GroupResource(), namespace)
+			has, contentErr := n.env.config.HasObjects(ctx, gv.WithResource(resource.Name).GroupResource(), namespace)
 			if contentErr != nil {
 				return nil, contentErr
 			}

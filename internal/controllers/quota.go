@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	migrationv1beta1 "k8s.io/api/storagemigration/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	quota "k8s.io/apiserver/pkg/quota/v1"
@@ -114,19 +115,17 @@ func (e *evaluators) addAll() {
 	for gvr := range types {
 		resource := gvr.GroupResource()
 		if _, ignored := e.ignored[resource]; !ignored && e.registry.Get(resource) == nil {
-			e.registry.Add(generic.NewObjectCountEvaluator(resource, generic.ListResourceUsingListerFunc(e.lister, gvr), ""))
+			// In the version that controllers monitor then, not in the one that is served now.
+			list := func(namespace string) ([]runtime.Object, error) {
+				return e.informers.list(e.types.inPreferredVersion(gvr), namespace)
+			}
+			e.registry.Add(generic.NewObjectCountEvaluator(resource, list, ""))
 			added = append(added, resource)
 		}
 	}
 	if len(added) > 0 {
 		e.recalculate(func(quota *corev1.ResourceQuota) bool { return sets.KeySet(quotaTypes(quota)).HasAny(added...) })
 	}
-}
-
-// lister returns the lister of a type in the version that controllers monitor now, not in
-// the one that was served when the evaluator was made.
-func (e *evaluators) lister(resource schema.GroupVersionResource) (cache.GenericLister, error) {
-	return e.informers.lister(e.types.inPreferredVersion(resource)), nil
 }
 
 // namedTypes returns the types that the ResourceQuotas and StorageVersionMigrations in stores

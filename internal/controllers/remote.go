@@ -21,11 +21,11 @@ import (
 type remoteTypes struct {
 	servedtypes.Follower
 	served map[schema.GroupVersionResource]bool
-	stop   func()
+	stop   func() // stops the informers and waits for them
 }
 
 // newRemoteTypes queries the discovery of the API server and follows its CRDs and
-// APIServices until Close. The built-in types change only when the API server is
+// APIServices until stop. The built-in types change only when the API server is
 // restarted, so they are read once.
 func newRemoteTypes(ctx context.Context, client *rest.Config) (*remoteTypes, error) {
 	discoverer, err := newDiscoveryClient(client)
@@ -69,9 +69,6 @@ func (t *remoteTypes) follow(ctx context.Context, client *rest.Config) error {
 	}
 	return nil
 }
-
-// Close stops the informers and waits for them.
-func (t *remoteTypes) Close() { t.stop() }
 
 // Serves implements [Types].
 func (t *remoteTypes) Serves(resource schema.GroupVersionResource) bool { return t.served[resource] }

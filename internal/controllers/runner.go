@@ -128,7 +128,7 @@ func (r *Runner) run(ctx context.Context, cfg Config, ready func()) error {
 		if err != nil {
 			return err
 		}
-		defer types.Close()
+		defer types.stop()
 		cfg.Types = types
 	}
 	if cfg.Informers == nil {

@@ -80,7 +80,7 @@ func testVisible(s *server, content Population) *visibleTypes {
 	all := testDiscoverer(s)
 	cfg := Config{Types: remoteOnly{}, Population: content, Log: slog.New(slog.DiscardHandler)}
 	v := newVisibleTypes(all, cfg, func() map[schema.GroupResource]bool { return nil })
-	if _, err := all.query(); err != nil {
+	if err := all.queryAfter(all.queries.Load()); err != nil {
 		panic(err)
 	}
 	return v

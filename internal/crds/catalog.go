@@ -166,9 +166,6 @@ func (c *catalog) notify(before, after *apiextensionsv1.CustomResourceDefinition
 
 // version is the resource version as a number; 0 if it is none.
 func version(crd *apiextensionsv1.CustomResourceDefinition) uint64 {
-	number, err := strconv.ParseUint(crd.ResourceVersion, 10, 64)
-	if err != nil {
-		return 0 // it does not come from etcd
-	}
+	number, _ := strconv.ParseUint(crd.ResourceVersion, 10, 64) // after an error it does not come from etcd
 	return number
 }

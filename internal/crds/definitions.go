@@ -92,10 +92,9 @@ func (d *definitions) getMetadata(ctx context.Context, name string) (*apiextensi
 func (d *definitions) listLight(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 	all := &apiextensionsv1.CustomResourceDefinitionList{}
 	for {
-		page := &apiextensions.CustomResourceDefinitionList{}
-		err := d.metadata.GetList(ctx, d.prefix, storage.ListOptions{
-			Predicate: d.predicate(listPage, all.Continue), Recursive: true,
-		}, page)
+		page, predicate := &apiextensions.CustomResourceDefinitionList{}, storage.Everything
+		predicate.Limit, predicate.Continue = listPage, all.Continue
+		err := d.metadata.GetList(ctx, d.prefix, storage.ListOptions{Predicate: predicate, Recursive: true}, page)
 		if err != nil {
 			return nil, storageerrors.InterpretListError(err, apiextensions.Resource("customresourcedefinitions"))
 		}
@@ -115,7 +114,7 @@ func (d *definitions) listLight(ctx context.Context, _ metav1.ListOptions) (runt
 
 // watchLight watches all CRDs.
 func (d *definitions) watchLight(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	predicate := d.predicate(0, "")
+	predicate := storage.Everything
 	predicate.AllowWatchBookmarks = options.AllowWatchBookmarks
 	watcher, err := d.metadata.Watch(ctx, d.prefix, storage.ListOptions{
 		ResourceVersion: options.ResourceVersion, Predicate: predicate, Recursive: true, ProgressNotify: true,
@@ -134,12 +133,6 @@ func (d *definitions) watchLight(ctx context.Context, options metav1.ListOptions
 		}
 		return event, true
 	}), nil
-}
-
-func (d *definitions) predicate(limit int64, token string) storage.SelectionPredicate {
-	predicate := storage.Everything
-	predicate.Limit, predicate.Continue = limit, token
-	return predicate
 }
 
 // lightSource is a [cache.ListerWatcher] of light CRDs.

@@ -29,18 +29,11 @@ type groups struct {
 	dirty    map[schema.GroupVersion]bool
 }
 
-// changed is called after each change of the catalog.
-func (g *groups) changed(before, after *apiextensionsv1.CustomResourceDefinition) {
+// changed is called after each change of a CRD of the group version.
+func (g *groups) changed(gv schema.GroupVersion) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, crd := range []*apiextensionsv1.CustomResourceDefinition{before, after} {
-		if crd == nil {
-			continue
-		}
-		for _, version := range crd.Spec.Versions {
-			g.dirty[schema.GroupVersion{Group: crd.Spec.Group, Version: version.Name}] = true
-		}
-	}
+	g.dirty[gv] = true
 }
 
 // flush brings the manager up to date.

@@ -49,7 +49,8 @@ func (e *emptyTypes) serve(w http.ResponseWriter, r *http.Request, info *request
 	if p.Options.Watch && !fromNow {
 		since = int64(version)
 	}
-	holding, cancel := holdContext(r.Context())
+	// The request waits at most this long for the counts of objects to reach a revision.
+	holding, cancel := context.WithTimeout(r.Context(), customresources.RevisionTimeout)
 	defer cancel()
 	empty, revision, err := e.population.HoldEmpty(holding, p.Resource(), since)
 	switch {
@@ -83,11 +84,6 @@ func (e *emptyTypes) list(w http.ResponseWriter, r *http.Request, p *customresou
 }
 
 var storageVersioner = kubestorage.APIObjectVersioner{}
-
-// holdContext bounds how long a request waits for the counts of objects to reach a revision.
-func holdContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, customresources.RevisionTimeout)
-}
 
 // definitionChanges ends the watches of types without objects when their CRD changes.
 type definitionChanges struct {

@@ -247,10 +247,15 @@ func (f *front) tooNew(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	if established == nil || time.Since(established.LastTransitionTime.Time) > customresources.SeenDelay {
 		return false
 	}
+	return !certainlyAlone(f.alone)
+}
+
+// certainlyAlone returns the result of alone; false after an error.
+func certainlyAlone(alone func(context.Context) (bool, error)) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
 	defer cancel()
-	alone, err := f.alone(ctx)
-	return err != nil || !alone
+	is, err := alone(ctx)
+	return err == nil && is
 }
 
 // changed is called after each change of the catalog. It does not wait for the handler.

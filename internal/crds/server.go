@@ -41,7 +41,7 @@ type Config struct {
 	// Alone reports whether no other API server uses the store at this moment.
 	Alone func(context.Context) (bool, error)
 	// Discovery is the manager of aggregated discovery; it must also be
-	// Upstream.GenericConfig.AggregatedDiscoveryGroupManager. It may be nil.
+	// Upstream.GenericConfig.AggregatedDiscoveryGroupManager.
 	Discovery *Discovery
 	// Populated reports whether objects of a custom resource are stored.
 	Populated func(context.Context, schema.GroupResource) (bool, error)
@@ -78,19 +78,15 @@ func New(config Config, delegate genericapiserver.DelegationTarget) (*Server, er
 	if err != nil {
 		return nil, err
 	}
-	handler := delegate.UnprotectedHandler()
-	if handler == nil {
-		handler = http.NotFoundHandler()
-	}
 	crdClient, err := clientset.NewForConfig(server.LoopbackClientConfig)
 	if err != nil {
 		return nil, fmt.Errorf("create the client for CustomResourceDefinitions: %w", err)
 	}
-	controllers, err := s.serve(config, assembly, group, handler, crdClient)
+	controllers, err := s.serve(config, assembly, group, delegate.UnprotectedHandler(), crdClient)
 	if err != nil {
 		return nil, err
 	}
-	return s, assembly.AddHooks(s.Start, controllers.run, s.filled.HasSyncedChecker())
+	return s, assembly.AddHooks(s.Start, controllers, s.filled.HasSyncedChecker())
 }
 
 // installAPI serves CustomResourceDefinitions.
@@ -140,7 +136,7 @@ func (s *Server) exists(ctx context.Context, name string) (bool, error) {
 
 // serve serves custom resources and their discovery, and makes the controllers.
 func (s *Server) serve(config Config, assembly *customresources.Assembly, group *genericapiserver.APIGroupInfo,
-	delegate http.Handler, crdClient clientset.Interface) (*controllers, error) {
+	delegate http.Handler, crdClient clientset.Interface) ([]func(context.Context), error) {
 	groups := &groups{catalog: s.catalog, delegate: delegate, dirty: map[schema.GroupVersion]bool{}}
 	s.front = &front{
 		catalog: s.catalog, definitions: s.definitions, discovery: groups, delegate: delegate,
@@ -166,11 +162,9 @@ func (s *Server) serve(config Config, assembly *customresources.Assembly, group 
 	s.front.handler = handler
 	s.catalog.listen(s.front.changed)
 	s.catalog.listen(s.front.empty.changes.changed)
-	if config.Discovery != nil {
-		groups.manager = config.Discovery.WithSource(aggregated.CRDSource)
-		config.Discovery.groups = groups
-		s.catalog.listen(groups.changed)
-	}
+	groups.manager = config.Discovery.WithSource(aggregated.CRDSource)
+	config.Discovery.groups = groups
+	s.OnVersions(groups.changed)
 	mux := s.GenericAPIServer.Handler.NonGoRestfulMux
 	mux.Handle("/apis", s.front)
 	mux.HandlePrefix("/apis/", s.front)
@@ -230,11 +224,9 @@ func (s *Server) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool {
 // several.
 const workers = 5
 
-// controllers are upstream's, over light CRDs.
-type controllers struct{ run []func(context.Context) }
-
+// newControllers returns upstream's controllers, over light CRDs.
 func (s *Server) newControllers(crds client.CustomResourceDefinitionsGetter,
-	alone func(context.Context) (bool, error)) (*controllers, *establish.EstablishingController, error) {
+	alone func(context.Context) (bool, error)) ([]func(context.Context), *establish.EstablishingController, error) {
 	crds = customresources.StatusClient{CustomResourceDefinitionsGetter: crds, Metadata: s.definitions.getMetadata,
 		Lighten: lighten}
 	informer := s.informer
@@ -247,20 +239,18 @@ func (s *Server) newControllers(crds client.CustomResourceDefinitionsGetter,
 		func() time.Duration { return delayOf(alone) }); err != nil {
 		return nil, nil, err
 	}
-	return &controllers{run: []func(context.Context){
+	return []func(context.Context){
 		naming.RunWithContext,
 		establishing.RunWithContext,
 		func(ctx context.Context) { approval.RunWithContext(workers, ctx) },
 		func(ctx context.Context) { finalizing.RunWithContext(workers, ctx) },
 		s.front.releaseIdle,
-	}}, establishing, nil
+	}, establishing, nil
 }
 
 // delayOf returns [customresources.EstablishDelay], or 0 for a single server.
 func delayOf(alone func(context.Context) (bool, error)) time.Duration {
-	ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
-	defer cancel()
-	if isAlone, err := alone(ctx); err == nil && isAlone {
+	if certainlyAlone(alone) {
 		return 0
 	}
 	return customresources.EstablishDelay

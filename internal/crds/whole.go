@@ -10,16 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic"
 	genericstore "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/client-go/tools/cache"
 )
 
-// wholeReader lists and watches whole CRDs for clients, a page at a time. It is safe
-// for concurrent use.
-type wholeReader struct{ store *genericstore.Store }
+// wholeReader lists whole CRDs for clients, a page at a time. The store reads the CRDs that a
+// watch begins with page by page. It is safe for concurrent use.
+type wholeReader struct{ *genericstore.Store }
 
 // newWholeReader reads like the registry's store.
 func (d *definitions) newWholeReader(options genericregistry.RESTOptions) error {
@@ -102,7 +101,7 @@ func (r *wholeReader) chain(list *storedDefinitionList, options *metainternalver
 
 func (r *wholeReader) page(ctx context.Context,
 	options *metainternalversion.ListOptions) (*storedDefinitionList, error) {
-	obj, err := r.store.List(ctx, options)
+	obj, err := r.Store.List(ctx, options)
 	if err != nil {
 		return nil, err // an API status
 	}
@@ -112,10 +111,4 @@ func (r *wholeReader) page(ctx context.Context,
 	}
 	list.ctx = ctx
 	return list, nil
-}
-
-// Watch implements [k8s.io/apiserver/pkg/registry/rest.Watcher]. The store reads the CRDs that a
-// watch begins with page by page.
-func (r *wholeReader) Watch(ctx context.Context, options *metainternalversion.ListOptions) (watch.Interface, error) {
-	return r.store.Watch(ctx, options)
 }

@@ -92,10 +92,7 @@ func write(ctx context.Context, client dynamic.Interface, log *slog.Logger) (wri
 
 // versionOf is 0 for a definition without the annotation.
 func versionOf(crd *unstructured.Unstructured) int {
-	version, err := strconv.Atoi(crd.GetAnnotations()[versionAnnotation])
-	if err != nil {
-		return 0
-	}
+	version, _ := strconv.Atoi(crd.GetAnnotations()[versionAnnotation])
 	return version
 }
 

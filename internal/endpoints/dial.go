@@ -74,11 +74,10 @@ func dialServiceName(ctx context.Context, network string, ref Reference, port st
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	connection, err := base(ctx, network, net.JoinHostPort(ref.host(), port))
-	var dns *net.DNSError
-	switch {
-	case errors.As(err, &dns):
+	if _, unresolved := errors.AsType[*net.DNSError](err); unresolved {
 		return nil, &UnresolvedError{Reference: ref, cause: err}
-	case err != nil:
+	}
+	if err != nil {
 		return nil, &ConnectError{Reference: ref, cause: err}
 	}
 	return connection, nil
@@ -118,8 +117,7 @@ func connect(ctx context.Context, base utilnet.DialFunc, policy *Policy, target 
 		return nil, err
 	}
 	connection, err := base(withPolicy(ctx, policy), "tcp", target)
-	var denied *DeniedError
-	if errors.As(err, &denied) {
+	if _, denied := errors.AsType[*DeniedError](err); denied {
 		// Without the address of the name.
 		return nil, &DeniedError{Target: target, Resolved: true}
 	}

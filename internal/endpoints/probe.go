@@ -142,14 +142,10 @@ func (p *prober) write(ctx context.Context, ref Reference, current, wanted statu
 // statusError returns the error that the status shows for a target that could not
 // be connected to.
 func statusError(target string, err error) error {
-	var denied *DeniedError
-	switch {
-	case !errors.As(err, &denied):
-		return err
-	case denied.Resolved:
+	if denied, ok := errors.AsType[*DeniedError](err); ok && denied.Resolved {
 		return fmt.Errorf("%s is not reachable", target)
 	}
-	return denied
+	return err
 }
 
 // logDenied logs the targets of an object that the policy denies, when they are others than the
@@ -157,8 +153,7 @@ func statusError(target string, err error) error {
 func (p *prober) logDenied(ref Reference, targets []string, dialErrs []error) {
 	var names, reasons []string
 	for i, err := range dialErrs {
-		var denied *DeniedError
-		if errors.As(err, &denied) {
+		if denied, ok := errors.AsType[*DeniedError](err); ok {
 			names, reasons = append(names, targets[i]), append(reasons, denied.Error())
 		}
 	}
@@ -222,8 +217,7 @@ func (p *prober) handshake(ctx context.Context, ref Reference, target string) (d
 // WithoutSource removes the local port from an error: it would make equal failures
 // differ.
 func WithoutSource(err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return &net.OpError{Op: op.Op, Net: op.Net, Addr: op.Addr, Err: op.Err}
 	}
 	return err

@@ -30,16 +30,19 @@ func (r *Resolver) States() []State {
 
 // setState records the result of a probe, also as metrics.
 func (r *Resolver) setState(state State) {
-	r.metrics.set(state.Reference, state.Targets, state.Reachable)
+	ref := state.Reference
+	r.metrics.targets.WithLabelValues(ref.Namespace, ref.Name).Set(float64(state.Targets))
+	r.metrics.reachable.WithLabelValues(ref.Namespace, ref.Name).Set(float64(state.Reachable))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.states[state.Reference] = state
+	r.states[ref] = state
 }
 
 // dropState drops the result for an object that does not exist or is not used, and the
 // health of its targets, which a probe may have recorded after the object was removed.
 func (r *Resolver) dropState(ref Reference) {
-	r.metrics.remove(ref)
+	r.metrics.targets.DeleteLabelValues(ref.Namespace, ref.Name)
+	r.metrics.reachable.DeleteLabelValues(ref.Namespace, ref.Name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.states, ref)
@@ -93,14 +96,4 @@ func newResolverMetrics() resolverMetrics {
 // Metrics are those of this resolver.
 func (r *Resolver) Metrics() []prometheus.Collector {
 	return []prometheus.Collector{r.metrics.targets, r.metrics.reachable}
-}
-
-func (m resolverMetrics) set(ref Reference, targets, reachable int) {
-	m.targets.WithLabelValues(ref.Namespace, ref.Name).Set(float64(targets))
-	m.reachable.WithLabelValues(ref.Namespace, ref.Name).Set(float64(reachable))
-}
-
-func (m resolverMetrics) remove(ref Reference) {
-	m.targets.DeleteLabelValues(ref.Namespace, ref.Name)
-	m.reachable.DeleteLabelValues(ref.Namespace, ref.Name)
 }

@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
@@ -109,22 +110,12 @@ func (s *customStore) close() {
 
 // filled returns the store with its watch cache, when that has been filled or after the
 // timeout: the store then answers that it is not ready.
-func (s *customStore) filled(ctx context.Context, timeout time.Duration) (storage.Interface, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	ticker := time.NewTicker(cachePoll)
-	defer ticker.Stop()
-	for {
-		cached, err := s.cache()
-		if err != nil || !store.IsFilling(cached) {
-			return cached, err
-		}
-		select {
-		case <-ctx.Done():
-			return cached, nil
-		case <-ticker.C:
-		}
-	}
+func (s *customStore) filled(ctx context.Context, timeout time.Duration) (cached storage.Interface, err error) {
+	_ = wait.PollUntilContextTimeout(ctx, cachePoll, timeout, true, func(context.Context) (bool, error) {
+		cached, err = s.cache()
+		return err != nil || !store.IsFilling(cached), nil
+	})
+	return cached, err
 }
 
 // GetList implements [storage.Interface]. A cache that is not filled refuses a list with

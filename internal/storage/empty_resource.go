@@ -78,9 +78,6 @@ func (p *Population) HoldEmpty(ctx context.Context, resource schema.GroupResourc
 		return current, p.revision, nil
 	}
 	v := &EmptyResource{population: p, prefix: prefix, ended: make(chan struct{}), holders: 1}
-	if p.empty == nil {
-		p.empty = map[string][]*EmptyResource{}
-	}
 	p.empty[prefix] = append(p.empty[prefix], v)
 	return v, p.revision, nil
 }

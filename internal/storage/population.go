@@ -65,7 +65,7 @@ func (s *Storage) newPopulation(log *slog.Logger) *Population {
 	}
 	return &Population{
 		storage: s, log: log, refresh: refresh, counting: make(chan struct{}, 1),
-		change: make(chan struct{}), progress: make(chan struct{}),
+		change: make(chan struct{}), progress: make(chan struct{}), empty: map[string][]*EmptyResource{},
 	}
 }
 
@@ -92,13 +92,13 @@ func (p *Population) run(ctx context.Context) {
 func (p *Population) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
-	response, err := p.storage.connection.Client.Get(ctx, p.root()+"health")
+	revision, err := p.Revision(ctx)
 	if err != nil {
-		return fmt.Errorf("read etcd's revision: %w", err)
+		return err
 	}
 	watcher := p.storage.connection.NewWatcher()
 	defer func() { _ = watcher.Close() }() // its error is that of the cancelled context
-	root, revision := p.root(), response.Header.Revision
+	root := p.root()
 	events := watcher.Watch(ctx, root, clientv3.WithPrefix(), clientv3.WithRev(revision+1))
 	p.begin(ctx, watcher, revision)
 	ticker := time.NewTicker(p.refresh)

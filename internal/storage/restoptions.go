@@ -2,13 +2,13 @@ package storage
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
@@ -163,14 +163,7 @@ func (c *watchCaches) ready() bool {
 // only after 0.8 to 1.6 seconds (defaultBackoffInit of k8s.io/client-go/tools/cache).
 // It returns an error if ctx ends before.
 func (s *Storage) AwaitCaches(ctx context.Context) error {
-	ticker := time.NewTicker(cachePoll)
-	defer ticker.Stop()
-	for !s.caches.ready() {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait until the watch caches are filled: %w", context.Cause(ctx))
-		case <-ticker.C:
-		}
-	}
-	return nil
+	return wait.PollUntilContextCancel(ctx, cachePoll, true, func(context.Context) (bool, error) {
+		return s.caches.ready(), nil
+	})
 }

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	v1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
@@ -58,17 +57,8 @@ type Registrar struct {
 }
 
 // NewRegistrar returns a registrar that does not run yet. others is the informer of
-// the APIServices without that label, config is for a client of the server itself.
-func NewRegistrar(source Source, others cache.SharedIndexInformer, config *rest.Config,
-	log *slog.Logger) (*Registrar, error) {
-	clients, err := clientset.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("create the client for APIServices: %w", err)
-	}
-	return newRegistrar(source, others, clients, log)
-}
-
-func newRegistrar(source Source, others cache.SharedIndexInformer, clients clientset.Interface,
+// the APIServices without that label, clients are of the server itself.
+func NewRegistrar(source Source, others cache.SharedIndexInformer, clients clientset.Interface,
 	log *slog.Logger) (*Registrar, error) {
 	r := &Registrar{source: source, client: clients.ApiregistrationV1(), log: log}
 	r.loop = reconcile.New(reconcile.Config[schema.GroupVersion]{

@@ -158,7 +158,7 @@ func runPrepared(t *testing.T, source Source, prepare func(*fake.Clientset), sto
 	})
 	// The fake client does not select by labels in a watch.
 	others := informers.NewFilteredAPIServiceInformer(r, 0, cache.Indexers{}, func(options *metav1.ListOptions) {})
-	registrar, err := newRegistrar(watchedSource{source, watching}, others, r, slog.New(slog.NewTextHandler(r.log, nil)))
+	registrar, err := NewRegistrar(watchedSource{source, watching}, others, r, slog.New(slog.NewTextHandler(r.log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
