@@ -8,7 +8,7 @@ import (
 )
 
 // policyWrites starts the build of the OpenAPI documents, which the plugin needs, when a policy
-// that mutates is written: a server in a program builds them only if they are needed.
+// that mutates is written: servers build them only if they are needed.
 type policyWrites struct{ *builder }
 
 // Handles implements [admission.Interface].

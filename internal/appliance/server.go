@@ -21,7 +21,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/manifests"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
@@ -175,26 +174,20 @@ func (s *server) ready(ctx context.Context) {
 	} else {
 		s.log.Info("ready", "server", s.url, "took", s.took())
 	}
-	if !s.extension.InProcess { // a program may never request OpenAPI
+	if !s.extension.InProcess {
 		if exposure := apiserver.Exposure(s.config.Serving.BindAddress, s.config.APIServer.Authentication.ConfigFile,
 			cmp.Or(s.local, s.url)); exposure != "" {
 			s.log.Info(exposure)
 		}
 		s.log.Info("try: kubectl --kubeconfig " + logging.ShellWord(s.config.Kubeconfig.Path) + " get namespaces")
-		s.supervisor.Go(ctx, "openapi", s.buildOpenAPI)
+	}
+	if s.store.Shared() || s.config.APIServer.Admission.ConfigFile != "" {
+		s.api.BuildOpenAPI() // policies that another server stores, or that files have, may mutate
 	}
 	s.supervisor.Go(ctx, "backups", func(ctx context.Context) { s.backups.KeepSchedule(ctx, s.events.Record) })
 	s.supervisor.Go(ctx, "key rotation", s.rotator.Resume)
 	s.supervisor.Go(ctx, "retired authorities",
 		func(ctx context.Context) { s.identity.DropRetired(ctx, s.api.Loopback()) })
-}
-
-// buildOpenAPI builds the documents when the first clients of a ready server, or an early stop,
-// have had the processor for half a second.
-func (s *server) buildOpenAPI(ctx context.Context) {
-	if reconcile.Pause(ctx, 500*time.Millisecond); ctx.Err() == nil {
-		s.api.BuildOpenAPI()
-	}
 }
 
 // stopping is called before the supervisor stops the parts, the last started one
