@@ -3,6 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, connection, inView } from "./api";
 import { age, when } from "./format";
+import { page } from "./router";
 import { Signal, useSignal } from "./signal";
 
 export function Failure({ error, doing }: { error: Error; doing: string }) {
@@ -145,6 +146,11 @@ export function useDebounced(value: string, apply: (value: string) => void): [st
   return [text, (next) => {
     setText(next);
     clearTimeout(timer.current);
-    timer.current = window.setTimeout(() => { applied.current = next; apply(next); }, 200);
+    const typedAt = page();
+    timer.current = window.setTimeout(() => {
+      if (page() !== typedAt) return; // the next page is not shown yet, in a busy browser
+      applied.current = next;
+      apply(next);
+    }, 200);
   }];
 }

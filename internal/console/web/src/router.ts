@@ -15,6 +15,9 @@ function decode(part: string): string {
 export const route = new Signal<Route>(read());
 window.addEventListener("hashchange", () => { route.value = read(); });
 
+/** The address without the query. */
+export function page() { return location.hash.split("?")[0]; }
+
 /** Replaces values of the query without a new entry in the history. */
 export function setQuery(changes: Record<string, string | undefined>) {
   const [path, old = ""] = location.hash.split("?");
