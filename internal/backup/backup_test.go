@@ -206,6 +206,28 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
+// unclosable is a stream whose end fails.
+type unclosable struct {
+	io.Reader
+	err error
+}
+
+func (u unclosable) Close() error { return u.err }
+
+// TestFailedSnapshotLeavesNothing: a copy of the database is not left when its stream fails.
+func TestFailedSnapshotLeavesNothing(t *testing.T) {
+	source, failed := server(t), errors.New("cut off")
+	source.Snapshot = func(context.Context) (io.ReadCloser, error) {
+		return unclosable{bytes.NewReader(database(t, writes)), failed}, nil
+	}
+	if _, err := Write(t.Context(), io.Discard, source, Options{}); !errors.Is(err, failed) {
+		t.Errorf("the error is %v", err)
+	}
+	if entries, err := os.ReadDir(SpoolDir(source.DataDir)); err != nil || len(entries) > 0 {
+		t.Errorf("there are %v, %v", entries, err)
+	}
+}
+
 func TestSave(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "one.tar.gz")

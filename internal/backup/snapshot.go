@@ -25,16 +25,16 @@ func spool(ctx context.Context, source Source) (copied entry, snapshot *Snapshot
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return copied, nil, fmt.Errorf("make the directory for a snapshot: %w", err)
 	}
-	stream, err := source.Snapshot(ctx)
-	if err != nil {
-		return copied, nil, fmt.Errorf("request a snapshot from etcd: %w", err)
-	}
 	sum, size := sha256.New(), int64(0)
-	path, err := datadir.WriteTemporary(dir, "snapshot-*.db", func(file *os.File) (err error) {
+	path, err := datadir.WriteTemporary(dir, "snapshot-*.db", func(file *os.File) error {
+		stream, err := source.Snapshot(ctx)
+		if err != nil {
+			return fmt.Errorf("request a snapshot from etcd: %w", err)
+		}
 		size, err = io.Copy(io.MultiWriter(file, sum), stream)
-		return err
+		return errors.Join(err, stream.Close())
 	})
-	if err = errors.Join(err, stream.Close()); err != nil { // SweepSpool removes what remains
+	if err != nil {
 		return copied, nil, fmt.Errorf("copy the snapshot of etcd to %s: %w", dir, err)
 	}
 	if snapshot, err = Describe(path, source.Prefix); err != nil {
