@@ -30,12 +30,12 @@ var layout = []layoutEntry{
 	{pattern: "swap.json"},
 	{pattern: "used-config.json"},
 	{pattern: "admin.kubeconfig"},
-	{pattern: ".*.tmp-*"}, // of an interrupted WriteFile
+	{pattern: temporaryPattern}, // of an interrupted WriteFile
 	// "..*" is how kubelet mounts a Secret.
 	{pattern: "pki", content: []string{"*.crt", "*.key", "*.pub", "*.pem", "*.json", "*.yaml", "revoked-keys",
-		".*.tmp-*", "..*"}},
-	{pattern: "encryption", content: []string{"*.yaml", "*.json", "*.key", ".*.tmp-*", "..*"}},
-	{pattern: "etcd", content: []string{"member", "seal.json", ".*.tmp-*"}},
+		temporaryPattern, "..*"}},
+	{pattern: "encryption", content: []string{"*.yaml", "*.json", "*.key", temporaryPattern, "..*"}},
+	{pattern: "etcd", content: []string{"member", "seal.json", temporaryPattern}},
 	{pattern: "snapshot.tmp", content: []string{"*"}},
 	{pattern: "restore.tmp", content: []string{"*"}},
 	{pattern: "restored-config", content: []string{"config.yaml", "files"}},

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 )
 
@@ -35,13 +34,15 @@ func isSynced(path string) bool {
 	}
 }
 
-// temporarySuffix is followed by a number in the names of files that [WriteFile] has not renamed yet.
-const temporarySuffix = ".tmp-"
+// temporarySuffix is that of the names of files that [WriteFile] has not renamed yet, see
+// [os.CreateTemp]; temporaryPattern matches these names.
+const (
+	temporarySuffix  = ".tmp-*"
+	temporaryPattern = ".*" + temporarySuffix
+)
 
 // IsTemporary reports whether a file of that name is what an interrupted [WriteFile] leaves.
-func IsTemporary(name string) bool {
-	return strings.HasPrefix(name, ".") && strings.Contains(name, temporarySuffix)
-}
+func IsTemporary(name string) bool { return matches(temporaryPattern, name) }
 
 // WriteFile replaces the file atomically: readers see the old content or the
 // new, and after a crash one of them. The directory is made (0700) when it is
@@ -51,7 +52,7 @@ func WriteFile(path string, data []byte, mode os.FileMode) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	tmp, err := WriteTemporary(dir, "."+filepath.Base(path)+temporarySuffix+"*", func(file *os.File) error {
+	tmp, err := WriteTemporary(dir, "."+filepath.Base(path)+temporarySuffix, func(file *os.File) error {
 		_, err := file.Write(data)
 		if err == nil && runtime.GOOS != "windows" {
 			err = file.Chmod(mode)
