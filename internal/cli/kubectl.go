@@ -134,8 +134,8 @@ func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, cfg *c
 			if err != nil {
 				return nil, nil, err
 			}
-			args = slices.Concat([]string{"--server", planes.URL(cmp.Or(address.Local, address.Server), plane), "--tls-server-name",
-				address.TLSServerName}, args)
+			args = slices.Concat([]string{"--server", planes.URL(cmp.Or(address.Local, address.Server), plane),
+				"--tls-server-name", address.TLSServerName}, args)
 		}
 	}
 	// Plugins of kubectl get the variable too.

@@ -51,7 +51,8 @@ func awaited(conditions ...crdCondition) (*Applier, object) {
 		found := crd.DeepCopy()
 		return true, found, unstructured.SetNestedSlice(found.Object, list, "status", "conditions")
 	})
-	return &Applier{Config: Config{Log: slog.New(slog.DiscardHandler)}, client: client, mapper: staticMapper{mapper}}, object{crd, "a.yaml"}
+	return &Applier{Config: Config{Log: slog.New(slog.DiscardHandler)}, client: client,
+		mapper: staticMapper{mapper}}, object{crd, "a.yaml"}
 }
 
 // TestRefusedNamesAreReported: a CRD whose names another one has is not waited for, unless

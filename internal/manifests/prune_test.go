@@ -53,7 +53,8 @@ func storingApplier(dir string) (a *Applier, deleted chan string) {
 		}
 		return false, nil, nil
 	})
-	return &Applier{Config: Config{Dir: dir, Prune: true, Log: slog.New(slog.DiscardHandler)}, client: client, mapper: staticMapper{mapper}}, deleted
+	return &Applier{Config: Config{Dir: dir, Prune: true, Log: slog.New(slog.DiscardHandler)}, client: client,
+		mapper: staticMapper{mapper}}, deleted
 }
 
 // TestReplacedFileIsNotPruned: a manifest that is empty or gone for a moment, as while a

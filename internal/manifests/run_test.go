@@ -29,7 +29,8 @@ func TestRemovedDirectoryIsReported(t *testing.T) {
 			}
 		}
 		mkdir()
-		a := &Applier{Config: Config{Dir: dir, Log: slog.New(slog.DiscardHandler)}, client: fake.NewSimpleDynamicClient(runtime.NewScheme())}
+		a := &Applier{Config: Config{Dir: dir, Log: slog.New(slog.DiscardHandler)},
+			client: fake.NewSimpleDynamicClient(runtime.NewScheme())}
 		ctx, cancel := context.WithCancel(context.Background())
 		reports, ended := make(chan error, 100), make(chan struct{})
 		go func() {
@@ -78,7 +79,8 @@ func TestFailuresAreCountedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &Applier{Config: Config{Dir: dir, Log: slog.New(slog.DiscardHandler)}, client: fake.NewSimpleDynamicClient(runtime.NewScheme())}
+	a := &Applier{Config: Config{Dir: dir, Log: slog.New(slog.DiscardHandler)},
+		client: fake.NewSimpleDynamicClient(runtime.NewScheme())}
 	result := a.round(t.Context(), files, true)
 	text := errors.Join(result.failed...).Error()
 	if lines := strings.Count(text, "\n") + 1; len(result.failed) != 3 || lines < 4 {
