@@ -86,8 +86,10 @@ func (s *Server) writeBootstrap(ctx context.Context) error {
 // install writes the bootstrap objects concurrently.
 func (s *Server) install(ctx context.Context, client kubernetes.Interface, config *rest.Config) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.installNamespaces(ctx, client) })
-	group.Go(func() error { return s.installPolicy(ctx, client) })
+	if !s.hasFirstObjects {
+		group.Go(func() error { return s.installNamespaces(ctx, client) })
+		group.Go(func() error { return s.installPolicy(ctx, client) })
+	}
 	group.Go(func() error { return endpoints.Install(ctx, config, s.log) })
 	group.Go(func() error { return s.profile.bootstrap(ctx, client) })
 	return group.Wait()
@@ -122,9 +124,9 @@ func bootstrapPolicy() kube.Policy {
 	return policy
 }
 
-// installPolicy writes the bootstrap RBAC policy, unless CreateFirstObjects has written it.
+// installPolicy writes the bootstrap RBAC policy.
 func (s *Server) installPolicy(ctx context.Context, client kubernetes.Interface) error {
-	if s.hasPolicy || !s.Serves(rbacv1.SchemeGroupVersion.WithResource("clusterroles")) {
+	if !s.Serves(rbacv1.SchemeGroupVersion.WithResource("clusterroles")) {
 		return nil // with the resource disabled, there is no RBAC
 	}
 	if err := kube.EnsureRBAC(ctx, client, s.log, bootstrapPolicy()); err != nil {

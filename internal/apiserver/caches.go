@@ -24,7 +24,7 @@ const cacheFillTimeout = 300 * time.Millisecond
 
 // informerFactory has the methods of the generated factories that caches uses.
 type informerFactory interface {
-	Start(stop <-chan struct{})
+	StartWithContext(ctx context.Context)
 	WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool
 }
 
@@ -68,7 +68,7 @@ func (c *caches) fill(ctx context.Context) {
 	defer cancel()
 	_ = c.stores(bounded) // at the timeout the informers start nevertheless
 	for _, factory := range c.factories {
-		factory.Start(c.ctx.Done())
+		factory.StartWithContext(c.ctx)
 	}
 	c.started()
 	for _, factory := range c.factories {

@@ -12,7 +12,7 @@ import (
 // recordedFactory records when its informers start.
 type recordedFactory struct{ started func() }
 
-func (f recordedFactory) Start(<-chan struct{}) { f.started() }
+func (f recordedFactory) StartWithContext(context.Context) { f.started() }
 
 func (f recordedFactory) WaitForCacheSync(<-chan struct{}) map[reflect.Type]bool { return nil }
 

@@ -210,6 +210,7 @@ func (b *builder) newAggregator(c *configs, delegate genericapiserver.Delegation
 		return nil, openAPI, fmt.Errorf("create the aggregator: %w", err)
 	}
 	restore(aggregator)
+	b.apiServices, b.apiServiceStores = b.builtInAPIServices(delegate), c.aggregator.GenericConfig.RESTOptionsGetter
 	b.groups = apiservices.NewGroups(extensions, aggregator)
 	known := aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer()
 	clients, err := clientset.NewForConfig(b.generic.LoopbackClientConfig)
@@ -233,11 +234,13 @@ func (b *builder) chain(c *configs) error {
 	if err != nil {
 		return err
 	}
-	native, err := b.newNative(c, extensions.Delegate())
+	delegate := extensions.Delegate()
+	native, err := b.newNative(c, withoutPreparation(delegate, delegate.PrepareRun))
 	if err != nil {
 		return err
 	}
-	aggregator, openAPI, err := b.newAggregator(c, native.GenericAPIServer, extensions)
+	aggregator, openAPI, err := b.newAggregator(c,
+		withoutPreparation(native.GenericAPIServer, native.GenericAPIServer.PrepareRun), extensions)
 	if err != nil {
 		return err
 	}
@@ -271,6 +274,20 @@ func (b *builder) chain(c *configs) error {
 	}
 	return nil
 }
+
+// unprepared is a delegate that is not prepared: that would install the paths of its health checks
+// and its OpenAPI. All requests pass the aggregator, which has the checks of its delegates.
+type unprepared[T any] struct {
+	genericapiserver.DelegationTarget
+}
+
+// withoutPreparation returns the delegate whose method PrepareRun is prepare, which has a private type.
+func withoutPreparation[T any](delegate genericapiserver.DelegationTarget, _ func() T) unprepared[T] {
+	return unprepared[T]{delegate}
+}
+
+// PrepareRun implements [genericapiserver.DelegationTarget].
+func (unprepared[T]) PrepareRun() (none T) { return none }
 
 // configs are the three servers' configurations.
 type configs struct {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/rest"
+	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/crds"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/servedtypes"
@@ -48,7 +49,9 @@ type Server struct {
 	profile              profile
 	remote               remote
 	rbac, flowControl    bool
-	hasPolicy            bool // CreateFirstObjects has stored the RBAC policy
+	apiServices          []*apiregistration.APIService // of built-in groups
+	apiServiceStores     generic.RESTOptionsGetter
+	hasFirstObjects      bool // CreateFirstObjects has stored them
 	drain                *drain
 	bootstrap            bootstrapToken
 	stopGrace            time.Duration

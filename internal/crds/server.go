@@ -86,7 +86,7 @@ func New(config Config, delegate genericapiserver.DelegationTarget) (*Server, er
 	if err != nil {
 		return nil, err
 	}
-	return s, assembly.AddHooks(s.Start, controllers, s.filled.HasSyncedChecker())
+	return s, assembly.AddHooks(s.StartWithContext, controllers, s.filled.HasSyncedChecker())
 }
 
 // installAPI serves CustomResourceDefinitions.
@@ -207,9 +207,9 @@ func (s *Server) Get(ctx context.Context, name string) (*apiextensionsv1.CustomR
 	return s.definitions.get(ctx, name)
 }
 
-// Start starts the informer once; it runs until stop is closed.
-func (s *Server) Start(stop <-chan struct{}) {
-	s.started.Do(func() { go s.informer.Informer().Run(stop) })
+// StartWithContext starts the informer once; it runs until ctx ends.
+func (s *Server) StartWithContext(ctx context.Context) {
+	s.started.Do(func() { go s.informer.Informer().RunWithContext(ctx) })
 }
 
 // WaitForCacheSync waits until all CRDs have been read or stop is closed.

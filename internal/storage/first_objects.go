@@ -20,8 +20,9 @@ import (
 // (embed.DefaultMaxTxnOps).
 const objectsInTransaction = 100
 
-// FirstObject is an object that a new server has, in the version that is stored.
+// FirstObject is an object that a new server has.
 type FirstObject struct {
+	Stores   generic.RESTOptionsGetter
 	Resource schema.GroupResource
 	Object   runtime.Object
 }
@@ -37,10 +38,10 @@ func (s *Storage) IsNew(ctx context.Context) (bool, error) {
 
 // CreateFirst stores the objects of a new server without requests, many in a transaction, and sets
 // their UIDs and times. Nothing else may write meanwhile.
-func (s *Storage) CreateFirst(ctx context.Context, getter generic.RESTOptionsGetter, objects []FirstObject) error {
+func (s *Storage) CreateFirst(ctx context.Context, objects []FirstObject) error {
 	var puts []clientv3.Op
 	for _, first := range objects {
-		put, err := encodeFirst(ctx, getter, first)
+		put, err := encodeFirst(ctx, first)
 		if err != nil {
 			return fmt.Errorf("encode one of the first %s: %w", first.Resource, err)
 		}
@@ -56,8 +57,8 @@ func (s *Storage) CreateFirst(ctx context.Context, getter generic.RESTOptionsGet
 }
 
 // encodeFirst returns the operation that stores the object.
-func encodeFirst(ctx context.Context, getter generic.RESTOptionsGetter, first FirstObject) (clientv3.Op, error) {
-	options, err := getter.GetRESTOptions(first.Resource, first.Object)
+func encodeFirst(ctx context.Context, first FirstObject) (clientv3.Op, error) {
+	options, err := first.Stores.GetRESTOptions(first.Resource, first.Object)
 	if err != nil {
 		return clientv3.Op{}, err
 	}

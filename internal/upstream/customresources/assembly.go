@@ -75,14 +75,14 @@ func (a *Assembly) NewHandler(crds informers.CustomResourceDefinitionInformer, d
 
 // AddHooks starts the informer and the controllers with the server, which is healthy when
 // all CRDs have been read.
-func (a *Assembly) AddHooks(startInformer func(stop <-chan struct{}), controllers []func(context.Context),
+func (a *Assembly) AddHooks(startInformer func(context.Context), controllers []func(context.Context),
 	read cache.DoneChecker) error {
 	hooks := []struct {
 		name string
 		run  genericapiserver.PostStartHookFunc
 	}{
 		{"start-apiextensions-informers", func(hook genericapiserver.PostStartHookContext) error {
-			startInformer(hook.Done())
+			startInformer(hook)
 			return nil
 		}},
 		{"start-apiextensions-controllers", func(hook genericapiserver.PostStartHookContext) error {

@@ -38,6 +38,9 @@ import (
 // (manageContinuously of k8s.io/kube-aggregator/pkg/controllers/autoregister).
 const managedForCRDs = "true"
 
+// ManagedOnStart is the value of that label of the APIServices of built-in groups (manageOnStart there).
+const ManagedOnStart = "onstart"
+
 const apiServicesPath = "/apis/apiregistration.k8s.io/v1/apiservices"
 
 // CRDAPIServices selects the APIServices that are managed for CRDs.
