@@ -52,6 +52,16 @@ func TestUnknownPlane(t *testing.T) {
 	}
 }
 
+// TestStatusOfAPlane: `status --plane` prints the URL of that control plane, as its ControlPlane does.
+func TestStatusOfAPlane(t *testing.T) {
+	t.Parallel()
+	s := withPlanes(t, "acme")
+	url := s.Kubectl("", "get", "controlplane", "acme", "-o", "jsonpath={.status.url}")
+	harness.Contains(t, url, "https://", "/clusters/acme")
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "status", "--data-dir", s.Dir, "--plane", "acme"), url+" (pid")
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "status", "--kubeconfig", s.Kubeconfig, "--plane", "acme", "-o", "json"), `"server": "`+url+`"`)
+}
+
 // TestUndeleteInAPlane: `history` and `undelete` with --plane read the journal of that control
 // plane: the server's has the objects of others, under the same names.
 func TestUndeleteInAPlane(t *testing.T) {

@@ -176,19 +176,25 @@ func (f *clientFlags) connect(cmd *cobra.Command, server string) (kubernetes.Int
 	if err != nil && !apierrors.IsForbidden(err) { // RBAC refuses requests of its own
 		return nil, kubeconfig.Endpoint{}, f.unanswered(admin.NoAnswer(config.Host, err))
 	}
-	named := config.Host
-	if f.kubeconfig == "" {
-		cfg, err := completed(cmd, &f.configFlags)
-		if err != nil {
-			return nil, kubeconfig.Endpoint{}, err
-		}
-		address, err := kubeconfig.Server(cfg.Kubeconfig.Path)
-		if err != nil {
-			return nil, kubeconfig.Endpoint{}, err
-		}
-		named = planes.URL(address.Server, f.plane)
+	named, err := f.url(cmd, config)
+	return client, kubeconfig.Endpoint{Server: cmp.Or(server, named), CA: config.CAData}, err
+}
+
+// url returns the URL of the API for clients on all machines, and not the one of the connection,
+// which may be for this machine.
+func (f *clientFlags) url(cmd *cobra.Command, connection *rest.Config) (string, error) {
+	if f.kubeconfig != "" {
+		return connection.Host, nil
 	}
-	return client, kubeconfig.Endpoint{Server: cmp.Or(server, named), CA: config.CAData}, nil
+	cfg, err := completed(cmd, &f.configFlags)
+	if err != nil {
+		return "", err
+	}
+	address, err := kubeconfig.Server(cfg.Kubeconfig.Path)
+	if err != nil {
+		return "", err
+	}
+	return planes.URL(address.Server, f.plane), nil
 }
 
 // unanswered returns the error of a server that does not answer or is not ready, with the remedy.
