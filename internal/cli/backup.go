@@ -218,7 +218,7 @@ func newBackupList() *cobra.Command {
 			}
 			backups, err := backup.List(dir, key.key)
 			if err == nil && flags.plane != "" {
-				err = aboutPlane(cmd, flags, cfg, len(backups))
+				err = noteJournal(cmd, flags, cfg, len(backups))
 			}
 			if err != nil {
 				return err

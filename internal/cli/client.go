@@ -176,15 +176,19 @@ func (f *clientFlags) connect(cmd *cobra.Command, server string) (kubernetes.Int
 	if err != nil && !apierrors.IsForbidden(err) { // RBAC refuses requests of its own
 		return nil, kubeconfig.Endpoint{}, f.unanswered(admin.NoAnswer(config.Host, err))
 	}
-	named, err := f.url(cmd, config)
+	named, err := f.url(cmd, data)
 	return client, kubeconfig.Endpoint{Server: cmp.Or(server, named), CA: config.CAData}, err
 }
 
-// url returns the URL of the API for clients on all machines, and not the one of the connection,
-// which may be for this machine.
-func (f *clientFlags) url(cmd *cobra.Command, connection *rest.Config) (string, error) {
+// url returns the URL of the API for clients on all machines. That in the kubeconfig, which read has
+// returned, may be for this machine.
+func (f *clientFlags) url(cmd *cobra.Command, data []byte) (string, error) {
 	if f.kubeconfig != "" {
-		return connection.Host, nil
+		config, _, err := connection(cmd, data)
+		if err != nil {
+			return "", err
+		}
+		return config.Host, nil
 	}
 	cfg, err := completed(cmd, &f.configFlags)
 	if err != nil {

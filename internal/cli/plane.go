@@ -82,9 +82,9 @@ func (f *clientFlags) refuseUnknown(cmd *cobra.Command) error {
 	return checkPlane(f.plane)
 }
 
-// aboutPlane adds to a list of backups of the control plane of --plane how its journal is listed, if
+// noteJournal adds to a list of backups of the control plane of --plane how its journal is listed, if
 // the server runs. A control plane that does not exist and has no backups is an error.
-func aboutPlane(cmd *cobra.Command, flags *configFlags, cfg *config.ServerConfiguration, backups int) error {
+func noteJournal(cmd *cobra.Command, flags *configFlags, cfg *config.ServerConfiguration, backups int) error {
 	kubeconfig, err := readLocalKubeconfig(cmd, flags)
 	if err != nil {
 		return nil // the server has never run

@@ -69,18 +69,9 @@ func awaitStatus(cmd *cobra.Command, flags *clientFlags, limit time.Duration) (s
 		err = flags.unanswered(err)
 	}
 	if err == nil && status.Server == "" { // a control plane listens on no address
-		err = addURL(cmd, flags, data, status)
+		status.Server, err = flags.url(cmd, data)
 	}
 	return status, err
-}
-
-// addURL adds to the status the URL of the control plane that the kubeconfig leads to.
-func addURL(cmd *cobra.Command, flags *clientFlags, kubeconfig []byte, status *admin.Status) error {
-	config, _, err := connection(cmd, kubeconfig)
-	if err == nil {
-		status.Server, err = flags.url(cmd, config)
-	}
-	return err
 }
 
 // reportStopped prints the status of a server that does not answer, for programs
