@@ -73,6 +73,12 @@ func (s *schemas) addFields(t reflect.Type, object *spec.Schema, dependencies ma
 	}
 }
 
+// ownSchema has the schema of a type whose JSON is not that of its fields, as for openapi-gen.
+type ownSchema interface {
+	OpenAPISchemaType() []string
+	OpenAPISchemaFormat() string
+}
+
 // schema returns the schema of a field of type t.
 func (s *schemas) schema(t reflect.Type, dependencies map[string]bool) spec.Schema {
 	switch t.Kind() {
@@ -102,6 +108,10 @@ func (s *schemas) schema(t reflect.Type, dependencies map[string]bool) spec.Sche
 			object := spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}, Properties: map[string]spec.Schema{}}}
 			s.addFields(t, &object, dependencies)
 			return object
+		}
+		_, based := s.base[modelNameOf(t)]
+		if own, ok := reflect.Zero(t).Interface().(ownSchema); ok && !based {
+			return spec.Schema{SchemaProps: spec.SchemaProps{Type: own.OpenAPISchemaType(), Format: own.OpenAPISchemaFormat()}}
 		}
 		name := s.add(t)
 		dependencies[name] = true

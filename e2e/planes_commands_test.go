@@ -47,9 +47,19 @@ func TestKubectlOfAPlane(t *testing.T) {
 func TestUnknownPlane(t *testing.T) {
 	t.Parallel()
 	s := withPlanes(t)
-	for _, args := range [][]string{{"kubeconfig"}, {"console", "--no-browser"}, {"backup", "save"}} {
+	for _, args := range [][]string{{"kubeconfig"}, {"console", "--no-browser"}, {"backup", "save"}, {"backup", "list"}, {"backup", "restore", "acme.tar.gz"}} {
 		harness.Contains(t, harness.Runs(t, harness.ExitFailure, append(args, "--data-dir", s.Dir, "--plane", "nowhere")...), "there is no control plane nowhere", "get controlplanes")
 	}
+}
+
+// TestStatusOfAPlane: `status --plane` prints the URL of that control plane, as its ControlPlane does.
+func TestStatusOfAPlane(t *testing.T) {
+	t.Parallel()
+	s := withPlanes(t, "acme")
+	url := s.Kubectl("", "get", "controlplane", "acme", "-o", "jsonpath={.status.url}")
+	harness.Contains(t, url, "https://", "/clusters/acme")
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "status", "--data-dir", s.Dir, "--plane", "acme"), url+" (pid")
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "status", "--kubeconfig", s.Kubeconfig, "--plane", "acme", "-o", "json"), `"server": "`+url+`"`)
 }
 
 // TestUndeleteInAPlane: `history` and `undelete` with --plane read the journal of that control
@@ -133,6 +143,39 @@ func TestCertificatesOfAPlane(t *testing.T) {
 	if now := certs(t, s, "list", "--plane", "beta"); now != ofBeta {
 		t.Errorf("the certificates of beta were\n%sand are\n%s", ofBeta, now)
 	}
+}
+
+// TestBackupsOfAPlane: `backup list --plane` has the backups of that control plane only, and says how
+// its journal is listed. `backup restore --plane` restores it while it sleeps, and the others serve.
+func TestBackupsOfAPlane(t *testing.T) {
+	t.Parallel()
+	journals := t.TempDir()
+	s := harness.Start(t, "--config", harness.ConfigFile(t, fmt.Sprintf("journal: {interval: 100ms}\nplanes: {enabled: true, journal: %q}\n", journals)))
+	inPlane := func(code int, plane string, args ...string) string {
+		t.Helper()
+		return harness.Runs(t, code, append([]string{args[0], args[1], "--data-dir", s.Dir, "--plane", plane}, args[2:]...)...)
+	}
+	for _, name := range []string{"acme", "beta"} {
+		s.Kubectl(fmt.Sprintf("{apiVersion: planes.kube-hyper-mini.io/v1alpha1, kind: ControlPlane, metadata: {name: %s}, spec: {sleepAfter: 3s, journal: {}}}", name), "create", "-f", "-")
+		s.Await("condition=Ready", "controlplane", name)
+	}
+	s.Kubectl("", s.InPlane("acme", "create", "configmap", "before")...)
+	inPlane(harness.ExitOK, "acme", "backup", "save")
+	s.Kubectl("", s.InPlane("acme", "create", "configmap", "after")...)
+	harness.Contains(t, inPlane(harness.ExitOK, "beta", "backup", "list"), "no backups in ")
+	list := inPlane(harness.ExitOK, "acme", "backup", "list")
+	file := strings.TrimSpace(list[strings.LastIndex(list, " ")+1:])
+	harness.Contains(t, file, filepath.Join("planes", "acme", "manual-"))
+	journal := filepath.Join(journals, s.Kubectl("", "get", "controlplane", "acme", "-o", "jsonpath={.status.journal}"))
+	harness.Contains(t, list, "backup list --from "+journal)
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "list", "--from", journal), "CHAIN")
+
+	s.Kubectl("", s.InPlane("acme", "get", "namespaces")...)
+	harness.Contains(t, inPlane(harness.ExitFailure, "acme", "backup", "restore", file), "acme: it is awake: wait until", "spec.from")
+	s.Await("jsonpath={.status.phase}=Asleep", "controlplane", "acme")
+	harness.Contains(t, inPlane(harness.ExitOK, "acme", "backup", "restore", file), "restored "+filepath.Join(s.Dir, "planes", "acme"))
+	s.Kubectl("", s.InPlane("acme", "get", "configmap", "before")...)
+	harness.Contains(t, harness.Runs(t, harness.ExitFailure, "kubectl", "--data-dir", s.Dir, "--plane", "acme", "get", "configmap", "after"), "not found")
 }
 
 // TestRestoreOfTheServerOfPlanes: a restore of the server leaves its control planes as they are. One

@@ -88,6 +88,11 @@ func (s *server) compose() (err error) {
 	data := parts.Datastore(s.config, s.dir, s.log)
 	data.Record = s.events.Record
 	s.store = datastore.New(data)
+	if !s.extension.InProcess { // else it is one of many in a program, as in planes, which warns once
+		for _, field := range parts.OnOneDisk(s.config) {
+			parts.WarnOfDisk(s.log, field)
+		}
+	}
 	s.backups = parts.Backups(s.config, s.dir, s.stamp, s.store, s.log)
 	if s.journal, err = parts.JournalWriter(s.config, s.dir, s.stamp, s.store, s.backups, s.controllers.Lead,
 		s.events.Record, s.log); err != nil {

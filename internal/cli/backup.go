@@ -21,7 +21,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/planes"
 )
 
@@ -130,6 +129,7 @@ func planeConfig(cfg *config.ServerConfiguration, plane string) (*config.ServerC
 	copied := *cfg
 	copied.DataDir = planes.Dir(cfg.DataDir, plane)
 	copied.Backup.Dir = planes.BackupDir(cfg, plane)
+	copied.Journal.Destination = "" // the server's
 	copied.Etcd.Embedded.QuotaBackend, copied.ServiceEndpoints = cfg.Planes.QuotaBackend, nil
 	return &copied, nil
 }
@@ -176,13 +176,7 @@ func checkDestination(cfg *config.ServerConfiguration, file string) error {
 // the data directory. That of a control plane is read through the running server only.
 func backupFrom(cmd *cobra.Command, flags *configFlags, cfg *config.ServerConfiguration,
 	options backup.Options) (backup.Produce, error) {
-	if err := datadir.RequireUsed(cfg.DataDir); err != nil { // before a directory is made
-		if unknown := (&clientFlags{configFlags: *flags}).refuseUnknown(cmd); unknown != nil {
-			return nil, unknown
-		}
-		if flags.plane != "" {
-			err = neverUsed(flags.plane, "data", err)
-		}
+	if err := requireUsed(cmd, flags, cfg.DataDir); err != nil { // before a directory is made
 		return nil, fmt.Errorf("nothing to save: %w", err)
 	}
 	return func(ctx context.Context, w io.Writer) error {
@@ -207,10 +201,15 @@ func newBackupList() *cobra.Command {
 		Use:   "list",
 		Short: "List the backups in the configured directory, or what a journal has",
 		Example: `  kube-hyper-mini backup list
+  kube-hyper-mini backup list --plane acme
   kube-hyper-mini backup list --from s3://bucket/prefix -o yaml`,
 		RunE: flags.with(func(cmd *cobra.Command, _ []string, cfg *config.ServerConfiguration) error {
 			if from.from != "" {
 				return listJournal(cmd, cfg, from, output)
+			}
+			cfg, err := planeConfig(cfg, flags.plane)
+			if err != nil {
+				return err
 			}
 			if dir == "" {
 				dir = cfg.Backup.Dir
@@ -218,6 +217,9 @@ func newBackupList() *cobra.Command {
 				return fmt.Errorf("list the backups: %w", err) // the default is made by the first backup
 			}
 			backups, err := backup.List(dir, key.key)
+			if err == nil && flags.plane != "" {
+				err = noteJournal(cmd, flags, cfg, len(backups))
+			}
 			if err != nil {
 				return err
 			}
@@ -230,7 +232,7 @@ func newBackupList() *cobra.Command {
 			})
 		}),
 	}
-	flags.addLocation(cmd.Flags())
+	flags.addPlane(cmd.Flags())
 	key.add(cmd.Flags())
 	cmd.Flags().StringVar(&dir, "dir", "", "another directory to list")
 	output.add(cmd)

@@ -25,7 +25,8 @@ or --config.
 The backup is verified, and the new content is complete, before anything is moved.
 The previous content is kept in a directory in the data directory, which the output
 names. It can be used as a data directory itself. Control planes of the server (help
-planes) stay as they are.
+planes) stay as they are. With --plane it is one of them that is restored: it must
+sleep, and the others serve.
 
 The revision is raised above all that clients have seen, so that clients with a watch
 list the objects again. The saved configuration is put beside the data for reading;
@@ -47,6 +48,7 @@ func newBackupRestore() *cobra.Command {
 		Long:  restoreHelp,
 		Example: `  kube-hyper-mini backup restore /mnt/backups/today.tar.gz
   kube-hyper-mini backup restore --data-dir ./another today.tar.gz
+  kube-hyper-mini backup restore --plane acme acme.tar.gz
   kube-hyper-mini backup restore --from /mnt/journal
   kube-hyper-mini backup restore --from s3://bucket/prefix --endpoint https://minio.example.org
   kube-hyper-mini backup restore --from /mnt/journal --at 2026-11-21T15:04:05Z
@@ -57,7 +59,7 @@ func newBackupRestore() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := requireNamed(cfg.DataDir, cmd.Flags().Changed("data-dir") || cmd.Flags().Changed("config")); err != nil {
+			if cfg, err = restoreInto(cmd, flags, cfg); err != nil {
 				return err
 			}
 			restore := journal.RestoreConfig{Target: target, Key: key.key}
@@ -75,18 +77,32 @@ func newBackupRestore() *cobra.Command {
 			}
 			restored, err := restoreWith(cmd, cfg, restore)
 			if err != nil {
-				return err
+				return mustSleep(flags.plane, err)
 			}
 			return printRestored(cmd.OutOrStdout(), cfg.DataDir, restored)
 		}),
 	}
-	flags.addLocation(cmd.Flags())
+	flags.addPlane(cmd.Flags())
 	key.add(cmd.Flags())
 	from.add(cmd.Flags(), "restore from the journal in this directory or s3://BUCKET/PREFIX")
 	cmd.Flags().StringVar(&at, "at", "", "with --from: the state at this time, as 2026-11-21T15:04:05Z, \"2026-11-21 "+
 		"15:04\" or \"10m ago\"")
 	cmd.Flags().Int64Var(&revision, "revision", 0, "with --from: the state at this revision of etcd")
 	return cmd
+}
+
+// restoreInto returns the configuration of what is restored: the server, whose data directory must
+// be named if it has data, or the control plane of --plane, which must have been used before.
+func restoreInto(cmd *cobra.Command, flags *configFlags,
+	cfg *config.ServerConfiguration) (*config.ServerConfiguration, error) {
+	if flags.plane == "" {
+		return cfg, requireNamed(cfg.DataDir, cmd.Flags().Changed("data-dir") || cmd.Flags().Changed("config"))
+	}
+	cfg, err := planeConfig(cfg, flags.plane)
+	if err == nil {
+		err = requireUsed(cmd, flags, cfg.DataDir)
+	}
+	return cfg, err
 }
 
 // requireNamed returns an error if a restore would replace the content of a data directory

@@ -176,19 +176,29 @@ func (f *clientFlags) connect(cmd *cobra.Command, server string) (kubernetes.Int
 	if err != nil && !apierrors.IsForbidden(err) { // RBAC refuses requests of its own
 		return nil, kubeconfig.Endpoint{}, f.unanswered(admin.NoAnswer(config.Host, err))
 	}
-	named := config.Host
-	if f.kubeconfig == "" {
-		cfg, err := completed(cmd, &f.configFlags)
+	named, err := f.url(cmd, data)
+	return client, kubeconfig.Endpoint{Server: cmp.Or(server, named), CA: config.CAData}, err
+}
+
+// url returns the URL of the API for clients on all machines. That in the kubeconfig, which read has
+// returned, may be for this machine.
+func (f *clientFlags) url(cmd *cobra.Command, data []byte) (string, error) {
+	if f.kubeconfig != "" {
+		config, _, err := connection(cmd, data)
 		if err != nil {
-			return nil, kubeconfig.Endpoint{}, err
+			return "", err
 		}
-		address, err := kubeconfig.Server(cfg.Kubeconfig.Path)
-		if err != nil {
-			return nil, kubeconfig.Endpoint{}, err
-		}
-		named = planes.URL(address.Server, f.plane)
+		return config.Host, nil
 	}
-	return client, kubeconfig.Endpoint{Server: cmp.Or(server, named), CA: config.CAData}, nil
+	cfg, err := completed(cmd, &f.configFlags)
+	if err != nil {
+		return "", err
+	}
+	address, err := kubeconfig.Server(cfg.Kubeconfig.Path)
+	if err != nil {
+		return "", err
+	}
+	return planes.URL(address.Server, f.plane), nil
 }
 
 // unanswered returns the error of a server that does not answer or is not ready, with the remedy.

@@ -15,6 +15,8 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/planes"
 )
 
@@ -78,6 +80,50 @@ func (f *clientFlags) refuseUnknown(cmd *cobra.Command) error {
 		return err
 	}
 	return checkPlane(f.plane)
+}
+
+// noteJournal adds to a list of backups of the control plane of --plane how its journal is listed, if
+// the server runs. A control plane that does not exist and has no backups is an error.
+func noteJournal(cmd *cobra.Command, flags *configFlags, cfg *config.ServerConfiguration, backups int) error {
+	kubeconfig, err := readLocalKubeconfig(cmd, flags)
+	if err != nil {
+		return nil // the server has never run
+	}
+	found, err := findPlane(cmd, kubeconfig, flags.plane)
+	if errors.Is(err, errUnknownPlane) && backups == 0 {
+		return err
+	}
+	if err != nil {
+		return nil // it is a former one, or the server is stopped
+	}
+	if cfg, err = withPlaneJournal(cfg, flags.plane, found); err == nil { // else it has none
+		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "for its journal: kube-hyper-mini backup list --from %s\n",
+			logging.ShellWord(cfg.Journal.Destination))
+		return err
+	}
+	return nil
+}
+
+// mustSleep is err of a restore into the directory of the control plane, which must sleep.
+func mustSleep(plane string, err error) error {
+	if plane == "" || !errors.Is(err, datadir.ErrLocked) {
+		return err
+	}
+	return fmt.Errorf("restore the control plane %[1]s: it is awake: wait until \"kubectl get controlplane %[1]s\" says "+
+		"Asleep, or make another ControlPlane whose spec.from names the backup or journal (help planes)", plane)
+}
+
+// requireUsed returns an error if no server has used the data directory, that of a control plane with
+// --plane.
+func requireUsed(cmd *cobra.Command, flags *configFlags, dataDir string) error {
+	err := datadir.RequireUsed(dataDir)
+	if err == nil || flags.plane == "" {
+		return err
+	}
+	if unknown := (&clientFlags{configFlags: *flags}).refuseUnknown(cmd); unknown != nil {
+		return unknown
+	}
+	return neverUsed(flags.plane, "data", err)
 }
 
 // neverUsed is err about a control plane whose directory lacks something.

@@ -56,9 +56,9 @@ Exit codes: 0 ready, 3 not ready or not running.`,
 // awaitStatus queries the status until the server is ready or the time is over.
 func awaitStatus(cmd *cobra.Command, flags *clientFlags, limit time.Duration) (status *admin.Status, err error) {
 	var exit *exitError
+	var data []byte
 	_ = wait.PollUntilContextTimeout(cmd.Context(), 100*time.Millisecond, limit, true,
 		func(context.Context) (bool, error) {
-			var data []byte
 			if data, err = flags.read(cmd); err == nil {
 				status, err = admin.QueryStatus(cmd.Context(), data)
 			}
@@ -67,6 +67,9 @@ func awaitStatus(cmd *cobra.Command, flags *clientFlags, limit time.Duration) (s
 		})
 	if err != nil && !errors.As(err, &exit) {
 		err = flags.unanswered(err)
+	}
+	if err == nil && status.Server == "" { // a control plane listens on no address
+		status.Server, err = flags.url(cmd, data)
 	}
 	return status, err
 }

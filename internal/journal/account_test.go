@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
@@ -104,4 +106,33 @@ func TestLagWarning(t *testing.T) {
 			t.Errorf("%d s behind: %+v", seconds, a)
 		}
 	}
+}
+
+// TestLagAfterARestore: while a new chain of a restored etcd has no base, the lag counts from the start
+// of the server, and not from the last change before, and is no warning.
+func TestLagAfterARestore(t *testing.T) {
+	t.Parallel()
+	f := start(t, NewDirectory(t.TempDir()), t.TempDir(), nil)
+	f.history(1)
+	f.caughtUp()
+	f.stopWriter()
+	f.history(3)
+	if _, err := f.member.Client().Compact(t.Context(), revision(t, f)); err != nil { // as a restore does
+		t.Fatal(err)
+	}
+	f.config.Base = func(context.Context, string, string, string) (*backup.Manifest, error) {
+		return nil, errors.New("none")
+	}
+	began := time.Now()
+	f.startWriter()
+	await(t, "a new chain is begun", func() error {
+		a := f.writer.Account(t.Context())
+		if limit := time.Since(began).Seconds(); a.LagSeconds > limit {
+			t.Errorf("%f s after the start: %+v", limit, a)
+		}
+		if a.Chain != 2 {
+			return fmt.Errorf("%+v", a)
+		}
+		return nil
+	})
 }

@@ -109,7 +109,7 @@ func (f *fixture) put(key, value string, options ...clientv3.OpOption) int64 {
 // makeBase resumes the chain of the writer, adds a base to it, and returns the session.
 func (f *fixture) makeBase() *session {
 	f.t.Helper()
-	s, err := f.writer.resume()
+	s, err := f.writer.resume(f.t.Context())
 	if err != nil || s == nil {
 		f.t.Fatalf("there is no chain to resume: %v", err)
 	}

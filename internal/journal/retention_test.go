@@ -97,7 +97,7 @@ func TestClockSetBack(t *testing.T) {
 	f.history(1)
 	f.caughtUp()
 	f.stopWriter()
-	s, err := f.writer.resume()
+	s, err := f.writer.resume(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func TestVerification(t *testing.T) {
 				f.caughtUp()
 			}
 			f.stopWriter()
-			s, err := f.writer.resume()
+			s, err := f.writer.resume(t.Context())
 			if err == nil {
 				err = c.spoil(store, names(t, store, chainName(1, segmentsDir)))
 			}

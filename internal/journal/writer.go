@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
@@ -266,7 +267,7 @@ func (w *Writer) write(ctx context.Context) error {
 
 // continueChain returns the chain of the previous process, or why a new one begins.
 func (w *Writer) continueChain(ctx context.Context) (s *session, reason string) {
-	s, err := w.resume()
+	s, err := w.resume(ctx)
 	if s != nil && w.config.Lead != nil {
 		if ended := (*endError)(nil); errors.As(w.stillOwner(ctx, s.state), &ended) {
 			return nil, ended.reason // another server was the leader meanwhile
@@ -307,7 +308,7 @@ func (w *Writer) stateFile() string { return filepath.Join(w.dir, chainFile) }
 
 // resume continues the chain of the previous process. It returns nil without an error
 // if there is none.
-func (w *Writer) resume() (*session, error) {
+func (w *Writer) resume(ctx context.Context) (*session, error) {
 	var st state
 	found, err := datadir.ReadJSON(w.stateFile(), &st)
 	if err != nil || !found {
@@ -326,9 +327,25 @@ func (w *Writer) resume() (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	from := st.Claim.First
+	if last != nil {
+		from = last.header.Last
+	}
+	if w.isCompacted(ctx, from) { // before the ledger has the old chain: the lag would be what the restore has added
+		return nil, chainEnd("the changes from revision %d on were compacted before they were recorded, as by a restore",
+			from)
+	}
 	s, err := newSession(w, st, last)
 	if err == nil {
 		s.unverified = true
 	}
 	return s, err
+}
+
+// isCompacted reports whether etcd says that it does not have the revision any more.
+func (w *Writer) isCompacted(ctx context.Context, revision int64) bool {
+	asking, cancel := context.WithTimeout(ctx, observeLimit)
+	defer cancel()
+	_, err := w.etcd.Client.Get(asking, "\x00", clientv3.WithRev(revision), clientv3.WithLimit(1), clientv3.WithKeysOnly())
+	return errors.Is(err, rpctypes.ErrCompacted)
 }

@@ -39,6 +39,17 @@ func (p *plane) nextBackup(of Backup) time.Time {
 	return schedule.Next(closed)
 }
 
+// warnOfDisk warns once, for all control planes, that their backups or journals would be lost with
+// their data. cfg is the configuration of one of them that has a directory.
+func (m *Manager) warnOfDisk(cfg *config.ServerConfiguration) {
+	fields := map[string]string{"journal.destination": "planes.journal", "backup.dir": "planes.backupDir"}
+	for _, of := range parts.OnOneDisk(cfg) {
+		if _, warned := m.warnedOfDisk.LoadOrStore(of.Path, true); !warned {
+			parts.WarnOfDisk(m.config.Log, config.Field{Path: fields[of.Path], Value: filepath.Dir(of.Value)})
+		}
+	}
+}
+
 // modified returns when a file or directory in that of the control plane was changed; zero if that
 // is not known.
 func (p *plane) modified(elem ...string) time.Time {

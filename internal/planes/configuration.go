@@ -38,7 +38,7 @@ func configuration(host *config.ServerConfiguration, name, journal string, spec 
 	// a server on loopback only may call others on loopback.
 	cfg.ServiceEndpointPolicy, cfg.Serving.BindAddress = host.ServiceEndpointPolicy, host.Serving.BindAddress
 	cfg.Etcd.Embedded.QuotaBackend = host.Planes.QuotaBackend
-	if bytes, err := resource.ParseQuantity(spec.Quota.Bytes); err == nil && bytes.Cmp(host.Planes.QuotaBackend) < 0 {
+	if bytes, err := resource.ParseQuantity(spec.Quota.Bytes.Text); err == nil && bytes.Cmp(host.Planes.QuotaBackend) < 0 {
 		cfg.Etcd.Embedded.QuotaBackend = bytes
 	}
 	cfg.APIs.Profile = cmp.Or(spec.Profile, cfg.APIs.Profile)

@@ -1,11 +1,13 @@
 package planes
 
 import (
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
@@ -57,6 +59,39 @@ func TestWarnings(t *testing.T) {
 	}
 	if len(logging.Warnings(other.log())) > 0 {
 		t.Error("another one has the warnings")
+	}
+}
+
+// TestWarningOfDisk: that backups and journals are on the disk of the data is logged once for the host,
+// whatever the number of control planes and of their starts.
+func TestWarningOfDisk(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, func(c *config.ServerConfiguration) { c.Planes.Journal = t.TempDir() })
+	log := slog.New(logging.KeepWarnings(h.Manager.config.Log.Handler()))
+	h.Manager.config.Log = log
+	for _, name := range []string{"acme", "beta"} {
+		client := h.create(t, name, map[string]any{"journal": map[string]any{}, "backup": map[string]any{"schedule": "@every 1h"}})
+		addMap(t, client, "one")
+		h.sleepNow(t, name)
+		addMap(t, client, "two")
+		p, err := h.plane(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.warned("on the disk of the data") {
+			t.Error("the log of " + name + " has a warning for the host")
+		}
+	}
+	for _, field := range []string{"planes.journal", "planes.backupDir"} {
+		count := 0
+		for _, w := range logging.Warnings(log) {
+			if strings.Contains(w.Text, field+" is on the disk of the data") {
+				count += w.Count
+			}
+		}
+		if count != 1 {
+			t.Errorf("%s is warned of %d times", field, count)
+		}
 	}
 }
 

@@ -50,6 +50,7 @@ type Manager struct {
 	queue          *reconcile.Loop[string] // of ControlPlanes, by name; set by run before there is a plane
 	work           sync.WaitGroup          // starts and stops under way
 	contests       contests
+	warnedOfDisk   sync.Map // the fields of which it has
 
 	mu      sync.Mutex
 	planes  map[string]*plane

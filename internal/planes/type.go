@@ -2,6 +2,7 @@ package planes
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -27,8 +28,8 @@ const finalizer = "kube-hyper-mini.io/data"
 // Spec is the spec of a ControlPlane. All fields are optional.
 type Spec struct {
 	Profile    string   `json:"profile,omitempty" description:"the types that it serves: generic (default), or kubernetes with pods, deployments and all others, as data"`
-	SleepAfter string   `json:"sleepAfter,omitempty" description:"how long it runs without requests, as 10s or 1h; the default is planes.sleepAfter of the server"`
-	Lifetime   string   `json:"lifetime,omitempty" description:"how long after its last use it is deleted, as 10m or 7d; without it, never"`
+	SleepAfter Amount   `json:"sleepAfter,omitzero" description:"how long it runs without requests, as 10s or 1h; the default is planes.sleepAfter of the server"`
+	Lifetime   Amount   `json:"lifetime,omitzero" description:"how long after its last use it is deleted, as 10m or 7d; without it, never"`
 	Quota      Quota    `json:"quota,omitzero" description:"bounds of what it stores"`
 	From       From     `json:"from,omitzero" description:"what a new control plane begins with; it has authorities and keys of its own"`
 	CRDs       CRDs     `json:"crds,omitzero" description:"where the CRDs come from that are applied before it is ready"`
@@ -37,9 +38,31 @@ type Spec struct {
 	Deletion   string   `json:"deletion,omitempty" description:"Delete (default), or Archive, which makes a last backup"`
 }
 
+// Amount is the text of a duration or a quantity. Another JSON value than a string is taken as it is
+// written: the decoder's error about a patch does not name the field, and that of the validation does.
+type Amount struct{ Text string }
+
+// MarshalJSON implements [json.Marshaler].
+func (a Amount) MarshalJSON() ([]byte, error) { return json.Marshal(a.Text) }
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (a *Amount) UnmarshalJSON(data []byte) error {
+	a.Text = ""
+	if err := json.Unmarshal(data, &a.Text); err != nil {
+		a.Text = string(data)
+	}
+	return nil
+}
+
+// OpenAPISchemaType is that of a text, and a number in server-side apply.
+func (Amount) OpenAPISchemaType() []string { return []string{"string"} }
+
+// OpenAPISchemaFormat is that of a text, and a number in server-side apply.
+func (Amount) OpenAPISchemaFormat() string { return "int-or-string" }
+
 // Quota bounds what a control plane stores. 0 is no bound but that of the host.
 type Quota struct {
-	Bytes string `json:"bytes,omitempty" description:"the largest size of its database, as 200Mi, up to planes.quotaBackend of the server"`
+	Bytes Amount `json:"bytes,omitzero" description:"the largest size of its database, as 200Mi, up to planes.quotaBackend of the server"`
 	// Objects is the number of objects from which on none is made but by its own controllers.
 	Objects int64 `json:"objects,omitempty" description:"the number of stored objects, of which an empty control plane has about 180, from which on new ones are refused"`
 }
@@ -72,8 +95,8 @@ type Backup struct {
 
 // Journal is journal of the configuration, for one control plane.
 type Journal struct {
-	Interval  string `json:"interval,omitempty" description:"how long a change waits before it is recorded; the default is journal.interval of the server"`
-	Retention string `json:"retention,omitempty" description:"how far back a restore reaches; the default is journal.retention of the server"`
+	Interval  Amount `json:"interval,omitzero" description:"how long a change waits before it is recorded; the default is journal.interval of the server"`
+	Retention Amount `json:"retention,omitzero" description:"how far back a restore reaches; the default is journal.retention of the server"`
 }
 
 // Values of spec.deletion.
@@ -132,8 +155,8 @@ func kind(host *config.ServerConfiguration) controlplane.Resource {
 }
 
 // durationOf returns the duration of a valid text, and otherwise, if it is empty.
-func durationOf(text string, otherwise time.Duration) time.Duration {
-	if d, err := config.ParseDuration(text); err == nil { // validate refuses other texts
+func durationOf(amount Amount, otherwise time.Duration) time.Duration {
+	if d, err := config.ParseDuration(amount.Text); err == nil { // validate refuses other texts
 		return d
 	}
 	return otherwise

@@ -1,11 +1,15 @@
 package planes
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
@@ -61,10 +65,10 @@ func TestValidate(t *testing.T) {
 	for want, spec := range map[string]Spec{
 		"spec.profile":            {Profile: "all"},
 		"spec.deletion":           {Deletion: "Keep"},
-		"spec.sleepAfter":         {SleepAfter: "1ms"},
-		"spec.lifetime":           {Lifetime: "soon"},
-		"spec.quota.bytes":        {Quota: Quota{Bytes: "1Mi"}},
-		"is not a quantity":       {Quota: Quota{Bytes: "8Gb"}},
+		"spec.sleepAfter":         {SleepAfter: Amount{"1ms"}},
+		"spec.lifetime":           {Lifetime: Amount{"soon"}},
+		"spec.quota.bytes":        {Quota: Quota{Bytes: Amount{"1Mi"}}},
+		"is not a quantity":       {Quota: Quota{Bytes: Amount{"8Gb"}}},
 		"spec.quota.objects":      {Quota: Quota{Objects: -1}},
 		"exclude each other":      {From: From{ControlPlane: "a", Backup: "b"}},
 		"spec.from.controlPlane":  {From: From{ControlPlane: "../a"}},
@@ -79,7 +83,7 @@ func TestValidate(t *testing.T) {
 		"never fires":             {Backup: Backup{Schedule: "0 0 30 2 *"}},
 		"spec.backup.keep":        {Backup: Backup{Keep: -1}},
 		"spec.journal: Forbidden": {Journal: &Journal{}},
-		"spec.journal.interval":   {Journal: &Journal{Interval: "1ms"}},
+		"spec.journal.interval":   {Journal: &Journal{Interval: Amount{"1ms"}}},
 	} {
 		o := &object{Spec: spec}
 		o.Name = "acme"
@@ -87,7 +91,7 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%+v: %v, want %s", spec, err, want)
 		}
 	}
-	valid := &object{Spec: Spec{Deletion: deletionArchive, Quota: Quota{Bytes: "64Mi", Objects: 10}, Backup: Backup{Schedule: "@daily"}, From: From{Backup: "acme/archive-1.tar.gz"}}}
+	valid := &object{Spec: Spec{Deletion: deletionArchive, Quota: Quota{Bytes: Amount{"64Mi"}, Objects: 10}, Backup: Backup{Schedule: "@daily"}, From: From{Backup: "acme/archive-1.tar.gz"}}}
 	valid.Name = "acme"
 	if errs := validate(host, valid, nil); len(errs) > 0 {
 		t.Error(errs)
@@ -105,4 +109,50 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%q is below: %t", path, !below)
 		}
 	}
+}
+
+// TestNumbersAsAmounts: a number is a quantity; where it cannot be one, and as a duration, the error
+// names the field, whatever kubectl sends.
+func TestNumbersAsAmounts(t *testing.T) {
+	h := newHost(t)
+	h.create(t, "acme", map[string]any{"quota": map[string]any{"bytes": 100 << 20}})
+	for what, send := range map[string]func(spec string) error{
+		"create": func(spec string) error {
+			content := map[string]any{}
+			if err := json.Unmarshal([]byte(spec), &content); err != nil {
+				return err
+			}
+			return h.tryCreate(t.Context(), "beta", content)
+		},
+		"apply":               func(spec string) error { return h.patch(t, types.StrategicMergePatchType, spec) },
+		"patch --type merge":  func(spec string) error { return h.patch(t, types.MergePatchType, spec) },
+		"apply --server-side": func(spec string) error { return h.patch(t, types.ApplyPatchType, spec) },
+	} {
+		for spec, want := range map[string]string{
+			`{"quota": {"bytes": 5}}`:           `spec.quota.bytes: Invalid value: "5": at least 64Mi`,
+			`{"sleepAfter": 10}`:                `spec.sleepAfter: Invalid value: "10": "10" is not a duration; write a number with a unit`,
+			`{"journal": {"retention": 3}}`:     `spec.journal.retention: Invalid value: "3"`,
+			`{"lifetime": true}`:                `spec.lifetime: Invalid value: "true"`,
+			`{"quota": {"bytes": "50000000m"}}`: `spec.quota.bytes`,
+		} {
+			if err := send(spec); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "patch:") {
+				t.Errorf("%s %s: %v, want %s", what, spec, err, want)
+			}
+		}
+	}
+	if err := h.patch(t, types.ApplyPatchType, `{"quota": {"bytes": 209715200}}`); err != nil {
+		t.Errorf("a number of bytes: %v", err)
+	}
+}
+
+// patch changes acme.
+func (h *testHost) patch(t *testing.T, as types.PatchType, spec string) error {
+	t.Helper()
+	body := fmt.Sprintf(`{"apiVersion": %q, "kind": "ControlPlane", "metadata": {"name": "acme"}, "spec": %s}`, Resource.GroupVersion(), spec)
+	options := metav1.PatchOptions{}
+	if as == types.ApplyPatchType {
+		options.FieldManager, options.Force = "test", ptr.To(true)
+	}
+	_, err := h.objects.Patch(t.Context(), "acme", as, []byte(body), options)
+	return err
 }

@@ -79,7 +79,7 @@ func TestLastWrite(t *testing.T) {
 		if err := os.Chtimes(db, written, written); err != nil {
 			t.Fatal(err)
 		}
-		o := &object{Spec: Spec{Lifetime: "10m"}, Status: Status{Made: true, LastUsed: metav1.Time{Time: status}}}
+		o := &object{Spec: Spec{Lifetime: Amount{"10m"}}, Status: Status{Made: true, LastUsed: metav1.Time{Time: status}}}
 		o.Name = "acme"
 		c := &controller{Manager: New(Config{Host: host})}
 		p := c.know(o)

@@ -73,7 +73,8 @@ func validateNew(o *object, from *field.Path) (errs field.ErrorList) {
 
 const noJournals = "the server has no journals of control planes: set planes.journal in its configuration"
 
-func validateDuration(path *field.Path, text string, least time.Duration) field.ErrorList {
+func validateDuration(path *field.Path, amount Amount, least time.Duration) field.ErrorList {
+	text := amount.Text
 	if text == "" {
 		return nil
 	}
@@ -89,13 +90,13 @@ func (q Quota) validate(path *field.Path) (errs field.ErrorList) {
 	if q.Objects < 0 {
 		errs = append(errs, field.Invalid(path.Child("objects"), q.Objects, "at least 1, or 0 for no bound"))
 	}
-	if q.Bytes == "" {
+	if q.Bytes.Text == "" {
 		return errs
 	}
-	if bytes, err := resource.ParseQuantity(q.Bytes); err != nil {
-		errs = append(errs, field.Invalid(path.Child("bytes"), q.Bytes, "is not a quantity: write it as 200Mi"))
+	if bytes, err := resource.ParseQuantity(q.Bytes.Text); err != nil {
+		errs = append(errs, field.Invalid(path.Child("bytes"), q.Bytes.Text, "is not a quantity: write it as 200Mi"))
 	} else if bytes.Value() < config.MinQuota {
-		errs = append(errs, field.Invalid(path.Child("bytes"), q.Bytes, "at least 64Mi"))
+		errs = append(errs, field.Invalid(path.Child("bytes"), q.Bytes.Text, "at least 64Mi"))
 	}
 	return errs
 }

@@ -47,9 +47,9 @@ func restoreConfig(cfg *config.ServerConfiguration) backup.RestoreConfig {
 	return restore
 }
 
-// onOneDisk returns the fields of directories for recovery that are on the disk of the data,
+// OnOneDisk returns the fields of directories for recovery that are on the disk of the data,
 // and would be lost with it.
-func onOneDisk(cfg *config.ServerConfiguration) (found []config.Field) {
+func OnOneDisk(cfg *config.ServerConfiguration) (found []config.Field) {
 	if to := cfg.Journal.Destination; to != "" && filepath.IsAbs(to) && datadir.OnSameDisk(cfg.DataDir, to) {
 		found = append(found, config.Field{Path: "journal.destination", Value: to})
 	}
@@ -57,6 +57,12 @@ func onOneDisk(cfg *config.ServerConfiguration) (found []config.Field) {
 		found = append(found, config.Field{Path: "backup.dir", Value: cfg.Backup.Dir})
 	}
 	return found
+}
+
+// WarnOfDisk warns of one of [OnOneDisk].
+func WarnOfDisk(log *slog.Logger, field config.Field) {
+	log.Warn(field.Path+" is on the disk of the data, and lost with it: choose a directory on another disk", "path",
+		field.Value)
 }
 
 // StoppedBackups returns what makes backups of an embedded etcd that is not running.
@@ -76,10 +82,6 @@ func StoppedBackups(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp dat
 // Backups returns what makes backups of a running store.
 func Backups(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp, store datastore.Datastore,
 	log *slog.Logger) *backup.Maker {
-	for _, field := range onOneDisk(cfg) {
-		log.Warn(field.Path+" is on the disk of the data, and lost with it: choose a directory on another disk", "path",
-			field.Value)
-	}
 	return backup.NewMaker(backup.MakerConfig{
 		Backup: cfg.Backup, Prefix: cfg.Etcd.External.Prefix, Effective: cfg.Marshal, Files: cfg.InputFiles,
 		Dir: dir, Stamp: stamp, Log: log,

@@ -62,6 +62,6 @@ func Doctor(cfg *config.ServerConfiguration) *doctor.Config {
 		DataDir: cfg.DataDir, Kubeconfig: cfg.Kubeconfig.Path, Serving: cfg.Serving,
 		ExternalEtcd: len(cfg.Etcd.External.Endpoints) > 0, Quota: cfg.Etcd.Embedded.QuotaBackend.Value(),
 		ServiceEndpoints: cfg.ServiceEndpoints,
-		Certificates:     func() ([]pki.Entry, error) { return ListCertificates(cfg) }, OnOneDisk: onOneDisk(cfg),
+		Certificates:     func() ([]pki.Entry, error) { return ListCertificates(cfg) }, OnOneDisk: OnOneDisk(cfg),
 	}
 }
