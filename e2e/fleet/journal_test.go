@@ -1,8 +1,6 @@
 package fleet
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -24,10 +22,7 @@ type journalStatus struct {
 
 func journalOf(s *harness.Server) (journalStatus, error) {
 	var status struct{ Journal journalStatus }
-	text, err := s.Client().Discovery().RESTClient().Get().AbsPath("/kube-hyper-mini/status").DoRaw(context.Background())
-	if err == nil {
-		err = json.Unmarshal(text, &status)
-	}
+	err := s.ReadStatus(&status)
 	return status.Journal, err
 }
 
