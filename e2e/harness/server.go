@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -42,6 +43,7 @@ type process struct {
 	log    *lockedBuffer
 	exited chan struct{}
 	err    error
+	failed atomic.Int64 // commands of kubectl
 }
 
 // Options configure a server.
