@@ -69,6 +69,10 @@ func (c *runningClient) run(ctx context.Context) {
 			return
 		}
 		c.answers.Add(1)
+		select { // leaves the processor to others
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
 	}
 }
 

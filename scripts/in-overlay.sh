@@ -12,6 +12,8 @@ mkdir /mnt/upper /mnt/work /mnt/root
 mount -t overlay overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work /mnt/root
 # A server of this machine is not part of it.
 rm -rf /mnt/root/var/lib/kube-hyper-mini /mnt/root/etc/kube-hyper-mini
+# dpkg would index the manual pages of the machine each time.
+rm -f /mnt/root/var/lib/man-db/auto-update
 mkdir -p /mnt/root/pkg
 cp -r "$1"/* /mnt/root/pkg/
 mount --rbind /dev /mnt/root/dev

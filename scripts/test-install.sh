@@ -6,14 +6,17 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
-# Only directories: the files are those of the module cache, which links share with this one.
+# go makes directories read-only.
 trap 'find "$work" -type d -exec chmod u+w {} + && rm -rf "$work"' EXIT
 module=$(go list -m) version=v0.0.1
 proxy=$work/proxy/$module/@v
 mkdir -p "$proxy" "$work/bin"
-# A module cache of its own without unpacking all modules again, where links are possible.
-cp -al "$(go env GOMODCACHE)" "$work/mod" 2>/dev/null ||
-	{ find "$work/mod" -type d -exec chmod u+w {} + && rm -rf "$work/mod"; }
+# A module cache of its own, whose other modules are links to those that are there.
+cache=$(go env GOMODCACHE)
+mkdir -p "$work/mod/cache/download"
+for entry in "$cache"/* "$cache"/cache/download/*; do
+	[ "$entry" = "$cache/cache" ] || ln -s "$entry" "$work/mod/${entry#"$cache/"}"
+done
 echo "$version" >"$proxy/list"
 printf '{"Version":"%s","Time":"%s"}\n' "$version" "$(git log -1 --format=%cI)" >"$proxy/$version.info"
 git show HEAD:go.mod >"$proxy/$version.mod"
@@ -24,7 +27,7 @@ git archive --format=zip --prefix="$module@$version/" --output="$proxy/$version.
 
 cd "$work"
 # -trimpath, so that what the release has compiled is not compiled again.
-GOPROXY="file://$work/proxy,file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)" GOSUMDB=off GOMODCACHE=$work/mod \
+GOPROXY="file://$work/proxy,file://$cache/cache/download,$(go env GOPROXY)" GOSUMDB=off GOMODCACHE=$work/mod \
 	GOFLAGS=-trimpath GOBIN=$work/bin CGO_ENABLED=0 go install "$module@$version" 2>"$work/log" || { cat "$work/log" >&2; exit 1; }
 case $("$work/bin/kube-hyper-mini" version) in
 "kube-hyper-mini $version"*) echo "ok: go install $module@$version: $("$work/bin/kube-hyper-mini" version | tr '\n' ' ')" ;;

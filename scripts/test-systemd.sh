@@ -22,6 +22,7 @@ mount -t overlay overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work /mn
 root=/mnt/root
 # A server of this machine is not part of the view.
 rm -rf $root/var/lib/kube-hyper-mini $root/etc/kube-hyper-mini
+rm -f $root/var/lib/man-db/auto-update # dpkg would index the manual pages of the machine
 mkdir -p $root/pkg
 cp -r "$work"/* $root/pkg/
 chroot $root dpkg -i "/pkg/$(basename "$work"/*.deb)" >/mnt/log 2>&1 || { cat /mnt/log; exit 1; }

@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -37,7 +36,7 @@ func journaled(t *testing.T, s *harness.Server) {
 				Error        string
 			}
 		}
-		if err := json.Unmarshal([]byte(s.Status("-o", "json")), &status); err != nil {
+		if err := s.ReadStatus(&status); err != nil {
 			return err
 		}
 		if a := status.Journal; a == nil || a.Chain == 0 || a.LagRevisions != 0 || a.LagSeconds != 0 {

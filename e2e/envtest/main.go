@@ -113,7 +113,7 @@ func run(ctx context.Context, o options) (passed bool, err error) {
 	}
 	var results []result
 	for _, suite := range suites {
-		r, err := runSuite(ctx, suite, source, work, assets)
+		r, err := runSuite(ctx, suite, source, assets)
 		if err != nil {
 			return false, err
 		}
@@ -185,9 +185,13 @@ func copySource(ctx context.Context, work string) (string, error) {
 
 // runSuite builds and runs one suite, and counts the specs that were to run. Those that
 // the suite leaves out by itself (pending, skipped) are not among them.
-func runSuite(ctx context.Context, suite, source, work, assets string) (result, error) {
+func runSuite(ctx context.Context, suite, source, assets string) (result, error) {
 	r := result{suite: suite}
-	binary := filepath.Join(work, strings.ReplaceAll(suite, "/", "_")+".test")
+	// It is kept: go links it again when it differs.
+	binary, err := filepath.Abs(filepath.Join("..", "..", ".bin", "envtest", strings.ReplaceAll(suite, "/", "_")+".test"))
+	if err != nil {
+		return r, err
+	}
 	if err := command(ctx, ".", "go", "test", "-c", "-ldflags=-w", "-o", binary, module+"/"+suite); err != nil {
 		return r, err
 	}

@@ -227,7 +227,7 @@ func TestAbuse(t *testing.T) {
 		})
 	}
 
-	requests := count(t, "FAULT_REQUESTS", 1500)
+	requests := count(t, "FAULT_REQUESTS", 500)
 	a.attack(requests)
 	harness.Eventually(t, "each good client was served 10 times during the attack", func() error {
 		if len(failed) > 0 {

@@ -231,7 +231,7 @@ func TestJournal(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	server := harness.StartIn(t, dir, "--config", d.config)
 	d.gate.FailAtRandom(10)
-	rounds, total := count(t, "FAULT_ROUNDS", 5), int64(0)
+	rounds, total := count(t, "FAULT_ROUNDS", 2), int64(0)
 	for round := range rounds {
 		safe, made := d.live(server, round)
 		total += made
@@ -248,8 +248,8 @@ func TestJournal(t *testing.T) {
 	d.gate.Fail(false)
 	server.Stop()
 	chain := d.chain(rounds + 1)
-	d.anyRevision(chain, count(t, "FAULT_MOMENTS", 2))
-	d.anyTime(chain, count(t, "FAULT_MOMENTS", 5))
+	d.anyRevision(chain, count(t, "FAULT_MOMENTS", 1))
+	d.anyTime(chain, count(t, "FAULT_MOMENTS", 2))
 }
 
 // live writes to the server, at least a few times, and kills it at a random

@@ -114,7 +114,7 @@ func TestKillWithPlanes(t *testing.T) {
 	for i := range 6 {
 		k.lives = append(k.lives, &life{name: fmt.Sprintf("plane-%d", i), stays: i < 2})
 	}
-	rounds := count(t, "FAULT_ROUNDS", 4)
+	rounds := count(t, "FAULT_ROUNDS", 2)
 	config := harness.ConfigFile(t, manyPlanes)
 	for round := range rounds {
 		random := rand.New(rand.NewPCG(k.seed, uint64(round)))

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -23,7 +22,7 @@ type journalStatus struct {
 
 func journalOf(s *harness.Server) (journalStatus, error) {
 	var status struct{ Journal journalStatus }
-	err := json.Unmarshal([]byte(s.Status("-o", "json")), &status)
+	err := s.ReadStatus(&status)
 	return status.Journal, err
 }
 

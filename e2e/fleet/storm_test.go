@@ -47,7 +47,7 @@ func startLoad(t *testing.T, servers []*harness.Server) *load {
 		l.running.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
 				l.write(ctx, fmt.Sprintf("storm-%d-%d", writer, i), writer+i)
-				pause(ctx, 20*time.Millisecond)
+				pause(ctx, 100*time.Millisecond)
 			}
 		})
 	}
@@ -128,7 +128,7 @@ func retryable(err error) bool {
 // goesOn waits until more writes are acknowledged.
 func (l *load) goesOn(during string) {
 	l.t.Helper()
-	goal := l.count.Load() + 60
+	goal := l.count.Load() + 30
 	harness.Eventually(l.t, "writes are acknowledged "+during, func() error {
 		if now := l.count.Load(); now < goal {
 			return fmt.Errorf("%d of %d", now, goal)

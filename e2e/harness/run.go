@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -31,7 +32,13 @@ func (s *Server) InPlane(name string, args ...string) []string {
 // TryKubectl runs kubectl and returns what it printed, errors included.
 func (s *Server) TryKubectl(stdin string, args ...string) (string, error) {
 	s.t.Helper()
-	return Run(s.t, stdin, KubectlBinary(s.t), append([]string{"--kubeconfig", s.Kubeconfig}, args...)...)
+	// What kubectl knows of the types is kept for the next one until one fails, as for a type that has gone.
+	cache := fmt.Sprintf("KUBECACHEDIR=%s.kubectl-%d-%d", s.Dir, s.PID(), s.failed.Load())
+	out, err := RunWith(s.t, []string{cache}, stdin, KubectlBinary(s.t), append([]string{"--kubeconfig", s.Kubeconfig}, args...)...)
+	if err != nil {
+		s.failed.Add(1)
+	}
+	return out, err
 }
 
 // waitTimeout is shorter than Patience, after which a program is killed: it can still

@@ -2,12 +2,14 @@ package harness
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -41,6 +43,7 @@ type process struct {
 	log    *lockedBuffer
 	exited chan struct{}
 	err    error
+	failed atomic.Int64 // commands of kubectl
 }
 
 // Options configure a server.
@@ -210,6 +213,16 @@ func (s *Server) RESTConfig() *rest.Config {
 	}
 	config.QPS = -1
 	return config
+}
+
+// ReadStatus decodes what `status -o json` prints, which it reads from the server itself.
+func (s *Server) ReadStatus(into any) error {
+	s.t.Helper()
+	text, err := s.Client().Discovery().RESTClient().Get().AbsPath("/kube-hyper-mini/status").DoRaw(s.t.Context())
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	return err
 }
 
 // Client is a clientset of the administrator.
