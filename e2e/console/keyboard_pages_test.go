@@ -225,6 +225,14 @@ func TestKeyboardOfSchema(t *testing.T) {
 	p.tab("spec.network.subnets")
 	p.press(kb.Enter)
 	p.sees("Engine is the program that stores.")
+	p.back("Search the schema")
+	p.press("subnets that")
+	p.lacks("Engine is the program that stores.")
+	// A link on the page that is followed before the pause after typing is over, in a busy browser.
+	p.press("x")
+	evaluate[any](p, `location.hash = location.hash.split("?")[0] + "?path=spec.network.subnets"
+		for (const end = Date.now() + 500; Date.now() < end;);`)
+	p.sees("Engine is the program that stores.")
 	p.back("Compare with")
 	p.press("v")
 	p.sees("spec.gigabytes")

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, connection, inView } from "./api";
 import { age, when } from "./format";
-import { page } from "./router";
+import { linksFollowed } from "./router";
 import { Signal, useSignal } from "./signal";
 
 export function Failure({ error, doing }: { error: Error; doing: string }) {
@@ -146,9 +146,9 @@ export function useDebounced(value: string, apply: (value: string) => void): [st
   return [text, (next) => {
     setText(next);
     clearTimeout(timer.current);
-    const typedAt = page();
+    const before = linksFollowed();
     timer.current = window.setTimeout(() => {
-      if (page() !== typedAt) return; // the next page is not shown yet, in a busy browser
+      if (linksFollowed() !== before) return; // what it leads to may not be shown yet, in a busy browser
       applied.current = next;
       apply(next);
     }, 200);

@@ -13,10 +13,11 @@ function decode(part: string): string {
 }
 
 export const route = new Signal<Route>(read());
-window.addEventListener("hashchange", () => { route.value = read(); });
+let shown = location.hash, followed = 0; // the address of route, and the links that led to it
+window.addEventListener("hashchange", () => { shown = location.hash; followed++; route.value = read(); });
 
-/** The address without the query. */
-export function page() { return location.hash.split("?")[0]; }
+/** The number of links that were followed. The event of the last one may be still to come. */
+export function linksFollowed() { return location.hash === shown ? followed : followed + 1; }
 
 /** Replaces values of the query without a new entry in the history. */
 export function setQuery(changes: Record<string, string | undefined>) {
@@ -25,6 +26,7 @@ export function setQuery(changes: Record<string, string | undefined>) {
   for (const [name, value] of Object.entries(changes)) if (value) query.set(name, value); else query.delete(name);
   const text = query.toString();
   history.replaceState(null, "", (path || "#/") + (text ? "?" + text : ""));
+  shown = location.hash;
   route.value = read();
 }
 
