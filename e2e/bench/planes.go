@@ -35,6 +35,7 @@ var planesRows = []row{
 	{name: fmt.Sprintf("planes: memory of each of %d awake", planesAwake), unit: inBytes, limit: 14e6},
 	{name: "planes: lines of /metrics that each asleep adds", unit: plain},
 	{name: "planes: what all add to a warm start", unit: inSeconds, limit: 0.1},
+	{name: "planes: memory of each that has slept since the start", unit: inBytes, limit: 100e3},
 	{name: "planes: deletion of each", unit: inSeconds, limit: 0.06},
 }
 
@@ -62,16 +63,23 @@ func measurePlanes(ctx context.Context, b *bench, s side) (values []float64, err
 			return nil, err
 		}
 	}
+	before := usage{}
 	err = b.withPlanes(ctx, dir, func(p *planesHost) (err error) {
 		values, err = p.measure(ctx)
+		before = p.before
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	err = b.withPlanes(ctx, dir, func(p *planesHost) error {
+		p.before = before
+		slept, _, _, _, err := p.asleep(ctx)
+		if err != nil {
+			return err
+		}
 		took, err := p.deletion(ctx)
-		values = append(values, p.firstWrite.Seconds()-warm, took)
+		values = append(values, p.firstWrite.Seconds()-warm, slept, took)
 		return err
 	})
 	return values, err

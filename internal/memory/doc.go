@@ -1,3 +1,3 @@
-// Package memory sets how the Go runtime collects garbage in a process that runs servers, and
-// when unused memory returns to the system. Its Cache keeps values until it is idle.
+// Package memory returns memory that a process with servers does not use to the system. Its Cache
+// keeps values until it is idle.
 package memory

@@ -1,22 +1,14 @@
 package memory
 
 import (
-	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync"
 	"time"
 )
 
 const (
-	// startPercent is the GOGC of startTime: nearly all that a start allocates stays in use.
-	// A new server is ready after 0.15 s instead of 0.19 s (trial).
-	startPercent, startTime = 400, 2 * time.Second
-	// maxStartHeap is the size of the heap, in bytes, that ends startTime early: a server with
-	// large objects would take five times their size.
-	maxStartHeap = 128 << 20
-	// startInterval is the time between two checks of that.
-	startInterval = 50 * time.Millisecond
 	// interval is the time between two checks of the heap.
 	interval = 10 * time.Second
 	// minReturn is the unused memory, in bytes, that justifies a collection.
@@ -29,43 +21,17 @@ const (
 	maxAllocated = 10 << 20
 )
 
-// Manage sets the garbage collection of a process that starts servers until stop is called. It
-// collects less often in the first two seconds, unless the user has set GOGC or GOMEMLIMIT. After that it
-// returns unused memory to the system: when the process has allocated little in an interval,
-// or little compared with its unused memory. The runtime itself waits two minutes for a
-// collection without allocations and then returns memory slowly: 613 CRDs leave 279 MB for
-// minutes instead of 117 (bench, crds).
+// Manage returns unused memory of a process that runs servers to the system, until stop is called:
+// when the process has allocated little in an interval, or little compared with its unused memory.
+// The runtime itself waits two minutes for a collection without allocations and then returns memory
+// slowly: 613 CRDs leave 279 MB for minutes instead of 117 (bench, crds).
 func Manage() (stop func()) {
-	percent := 0
-	held := os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == ""
-	if held {
-		percent = debug.SetGCPercent(startPercent)
-	}
-	stopping, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		if held {
-			awaitStart(stopping)
-			debug.SetGCPercent(percent)
-		}
-		returnMemory(stopping)
-	}()
+	stopping := make(chan struct{})
+	var running sync.WaitGroup
+	running.Go(func() { returnMemory(stopping) })
 	return func() {
 		close(stopping)
-		<-done
-	}
-}
-
-// awaitStart waits for startTime, for maxStartHeap, or until stopping is closed.
-func awaitStart(stopping <-chan struct{}) {
-	ticker := time.NewTicker(startInterval)
-	defer ticker.Stop()
-	for began := time.Now(); time.Since(began) < startTime && readHeap().objects < maxStartHeap; {
-		select {
-		case <-stopping:
-			return
-		case <-ticker.C:
-		}
+		running.Wait()
 	}
 }
 
