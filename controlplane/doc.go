@@ -31,7 +31,7 @@
 // those that the libraries of Kubernetes and etcd count for the process.
 // apiserver_storage_size_bytes has a label for each embedded etcd.
 //
-// Each control plane after the first takes about 18 MB of anonymous memory. The smallest program
+// Each control plane after the first takes about 16 MB of anonymous memory. The smallest program
 // has 117 MB, stripped (-ldflags "-s -w").
 //
 // # Compatibility
