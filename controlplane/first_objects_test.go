@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"testing"
 	"time"
 
@@ -42,7 +43,7 @@ func TestFirstObjects(t *testing.T) {
 	encrypting := config.Default()
 	encrypting.APIServer.Encryption.Resources = []string{"roles.rbac.authorization.k8s.io"}
 	options := controlplane.Options{Dir: t.TempDir(), Config: encrypting}
-	stored := readFirst(t, options, true)
+	stored := readFirst(t, options, nil)
 	database, err := os.ReadFile(filepath.Join(options.Dir, "etcd", "member", "snap", "db"))
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +51,7 @@ func TestFirstObjects(t *testing.T) {
 	if !regexp.MustCompile(`(?s)/registry/roles/kube-public/.{1,60}k8s:enc:`).Match(database) {
 		t.Error("the roles are not encrypted")
 	}
-	created := readFirst(t, options, false)
+	created := readFirst(t, options, stored)
 	for key, object := range stored {
 		if made := object.GetCreationTimestamp(); object.GetUID() == "" || made.IsZero() {
 			t.Errorf("%s has the UID %q and the time %v", key, object.GetUID(), made)
@@ -87,8 +88,9 @@ func TestFirstObjects(t *testing.T) {
 	}
 }
 
-// readFirst starts a server, and returns and may delete the objects.
-func readFirst(t *testing.T, options controlplane.Options, remove bool) map[string]*unstructured.Unstructured {
+// readFirst starts a server, and returns the objects. Without those of an earlier start it deletes
+// them; else it waits until roles have as many rules as those: their controller adds some.
+func readFirst(t *testing.T, options controlplane.Options, earlier map[string]*unstructured.Unstructured) map[string]*unstructured.Unstructured {
 	t.Helper()
 	cp := start(t, options)
 	defer func() {
@@ -97,12 +99,13 @@ func readFirst(t *testing.T, options controlplane.Options, remove bool) map[stri
 		}
 	}()
 	var removals []func() error // called when all is read: controllers act on them
+	remove := earlier == nil
 	client, read := dynamic.NewForConfigOrDie(cp.RESTConfig()), map[string]*unstructured.Unstructured{}
 	for _, resource := range firstObjects {
 		var list *unstructured.UnstructuredList
 		err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, time.Minute, true, func(ctx context.Context) (_ bool, err error) {
 			list, err = client.Resource(resource).List(ctx, metav1.ListOptions{})
-			return err == nil && aggregated(list), err
+			return err == nil && (remove || haveRules(list, earlier)), err
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -117,7 +120,7 @@ func readFirst(t *testing.T, options controlplane.Options, remove bool) map[stri
 			if remove && len(object.GetManagedFields()) > 0 {
 				t.Errorf("%s/%s was written again by %s", resource.Resource, object.GetName(), object.GetManagedFields()[0].Manager)
 			}
-			read[resource.Resource+" "+object.GetNamespace()+"/"+object.GetName()] = &object
+			read[keyOf(object)] = &object
 			removals = append(removals, func() error {
 				return client.Resource(resource).Namespace(object.GetNamespace()).Delete(t.Context(), object.GetName(), metav1.DeleteOptions{})
 			})
@@ -134,17 +137,21 @@ func readFirst(t *testing.T, options controlplane.Options, remove bool) map[stri
 	return read
 }
 
-// aggregated reports whether the roles of the list that take rules from others have them: view, then
-// edit, then admin, one after the other.
-func aggregated(list *unstructured.UnstructuredList) bool {
-	rules := map[string]int{}
-	for _, object := range list.Items {
-		if object.Object["aggregationRule"] != nil {
-			found, _, _ := unstructured.NestedSlice(object.Object, "rules")
-			rules[object.GetName()] = len(found)
+func keyOf(object unstructured.Unstructured) string {
+	return object.GetKind() + " " + object.GetNamespace() + "/" + object.GetName()
+}
+
+// haveRules reports whether objects that take rules from others have as many as the earlier ones.
+func haveRules(list *unstructured.UnstructuredList, earlier map[string]*unstructured.Unstructured) bool {
+	return !slices.ContainsFunc(list.Items, func(object unstructured.Unstructured) bool {
+		known := earlier[keyOf(object)]
+		if known == nil || object.Object["aggregationRule"] == nil {
+			return false
 		}
-	}
-	return len(rules) == 0 || 0 < rules["view"] && rules["view"] < rules["edit"] && rules["edit"] < rules["admin"]
+		rules, _, _ := unstructured.NestedSlice(object.Object, "rules")
+		wanted, _, _ := unstructured.NestedSlice(known.Object, "rules")
+		return len(rules) != len(wanted)
+	})
 }
 
 // TestNamespacesOfANewServer: the namespaces that a new server stores without requests are as one that
