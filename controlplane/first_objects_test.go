@@ -126,10 +126,10 @@ func readFirst(t *testing.T, options controlplane.Options, earlier map[string]*u
 			})
 		}
 	}
+	if !remove {
+		return read
+	}
 	for _, removal := range removals {
-		if !remove {
-			break
-		}
 		if err := removal(); err != nil {
 			t.Error(err)
 		}

@@ -57,7 +57,7 @@ func (t *remoteTypes) follow(ctx context.Context, client *rest.Config) error {
 	t.APIServices = apiServices.Apiregistration().V1().APIServices().Informer()
 	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	crds.Start(runCtx.Done())
-	apiServices.StartWithContext(runCtx)
+	apiServices.Start(runCtx.Done())
 	t.stop = func() {
 		cancel()
 		crds.Shutdown()

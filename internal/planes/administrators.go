@@ -113,15 +113,7 @@ func (a *administrators) ask(r *http.Request, action authorizationv1.ResourceAtt
 		err != nil || !access.Status.Allowed {
 		return "", err
 	}
-	credential := string(credentialOf(r))
-	if name, ok := a.known.Get(credential); ok {
-		return name.(string), nil
-	}
-	name, err := a.whoIs(r)
-	if err == nil {
-		a.known.Set(credential, name, answerLife)
-	}
-	return name, err
+	return a.whoIs(r)
 }
 
 // whoIs returns the name of the host's user who sends the request; "" if the host accepts no

@@ -54,10 +54,10 @@ func (a *Amount) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// OpenAPISchemaType is that of a text, and a number in server-side apply.
+// OpenAPISchemaType is that of a string.
 func (Amount) OpenAPISchemaType() []string { return []string{"string"} }
 
-// OpenAPISchemaFormat is that of a text, and a number in server-side apply.
+// OpenAPISchemaFormat lets server-side apply take a number, too.
 func (Amount) OpenAPISchemaFormat() string { return "int-or-string" }
 
 // Quota bounds what a control plane stores. 0 is no bound but that of the host.

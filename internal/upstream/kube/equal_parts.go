@@ -16,7 +16,6 @@ import (
 	"k8s.io/kubernetes/pkg/printers"
 	printersinternal "k8s.io/kubernetes/pkg/printers/internalversion"
 	printerstorage "k8s.io/kubernetes/pkg/printers/storage"
-	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream"
 )
@@ -56,14 +55,12 @@ func ShareConditions(options *genericoptions.AdmissionOptions) {
 	options.Decorators = append(admission.Decorators{share}, options.Decorators...)
 }
 
-// ShareTables returns the providers, whose stores use the printers of the process. That of RBAC loses
-// its hook: [EnsureRBAC] does the same work, and the hook alone makes the whole policy, 1 MB.
+// ShareTables returns the providers, whose stores use the printers of the process.
 func ShareTables(providers []controlplane.RESTStorageProvider) []controlplane.RESTStorageProvider {
 	shared := make([]controlplane.RESTStorageProvider, len(providers))
 	for i, provider := range providers {
 		shared[i] = tableSharer{provider}
-		_, isRBAC := provider.(rbacrest.RESTStorageProvider)
-		if hook, ok := provider.(genericapiserver.PostStartHookProvider); ok && !isRBAC {
+		if hook, ok := provider.(genericapiserver.PostStartHookProvider); ok {
 			shared[i] = struct {
 				tableSharer
 				genericapiserver.PostStartHookProvider
