@@ -54,18 +54,14 @@ func enter(t *testing.T, document, heading string, least int) *harness.Server {
 	if len(commands) < least {
 		t.Fatalf("%s has only %d commands", document, len(commands))
 	}
-	programs, controller := map[string]string{}, ""
-	if document == harness.Topic("clients") { // before the session, whose time is bounded
-		programs["helm"] = helmBinary(t)
-		controller = harness.Build(t, filepath.Join(harness.Root(t), "e2e"), "./controller", "controller") // go does not link it again
+	programs := map[string]string{}
+	if document == harness.Topic("clients") {
+		programs["helm"] = helmBinary(t) // before the session, whose time is bounded
 	}
 	s := harness.Start(t, "--port", fmt.Sprint(harness.FreePort(t)))
 	session := harness.NewSession(t, s)
 	for name, path := range programs {
 		session.Program(name, path)
-	}
-	if controller != "" {
-		session.Enter(harness.Command{Line: "cp " + controller + " widgets-controller"})
 	}
 	for _, command := range commands {
 		session.Enter(command)

@@ -26,10 +26,7 @@ func TestWalkThrough(t *testing.T) {
 	content := readFile(t, filepath.Join(harness.Root(t), manifest))
 	ours := writeFile(t, "sample-apiserver.yaml", strings.ReplaceAll(content, "https://127.0.0.1:4443", target(port)))
 	session := harness.NewSession(t, e.Server)
-	// The program under test is built already; the script is not where its repository is.
-	built := strings.NewReplacer(`$(cd "$(dirname "$0")/../.." && pwd)`, harness.Root(t), `go -C "$repository" run .`, harness.Binary(t))
-	run := writeFile(t, "sample-apiserver.sh", built.Replace(readFile(t, filepath.Join(harness.Root(t), script))))
-	session.Replace = strings.NewReplacer(manifest, ours, script, fmt.Sprint("sh ", run, " ", port, " ", harness.FreePort(t), " ", harness.FreePort(t)))
+	session.Replace = strings.NewReplacer(manifest, ours, script, fmt.Sprint(filepath.Join(harness.Root(t), script), " ", port, " ", harness.FreePort(t), " ", harness.FreePort(t)))
 	commands := harness.Commands(t, harness.Topic("aggregation"), "")
 	if len(commands) < 6 {
 		t.Fatalf("the topic has only %d commands", len(commands))
@@ -45,8 +42,13 @@ func TestWalkThrough(t *testing.T) {
 // a test waits for a server.
 func buildForScript(t *testing.T) {
 	t.Helper()
-	for _, program := range []string{"go.etcd.io/etcd/server/v3", "sample-apiserver"} {
-		cmd := exec.Command("go", "-C", filepath.Join(harness.Root(t), "e2e"), "tool", "-n", program)
+	root := harness.Root(t)
+	for _, args := range [][]string{
+		{"-C", root, "run", ".", "version"},
+		{"-C", filepath.Join(root, "e2e"), "tool", "-n", "go.etcd.io/etcd/server/v3"},
+		{"-C", filepath.Join(root, "e2e"), "tool", "-n", "sample-apiserver"},
+	} {
+		cmd := exec.Command("go", args...)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v\n%s", cmd.Args, err, out)

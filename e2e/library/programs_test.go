@@ -2,7 +2,6 @@ package library
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -27,44 +26,16 @@ type program struct {
 	output     *bytes.Buffer
 }
 
-// build builds the programs as one, which is linked once and not once for each, and returns its
-// path. It is the program that it is started as.
-func build(t *testing.T, programs ...string) string {
+// binaries builds the programs, which takes go less than one after the other, and returns
+// their directory.
+func binaries(t *testing.T, packages string) string {
 	t.Helper()
-	dir, replaced := t.TempDir(), map[string]string{}
-	add := func(name, content string) (path string) {
-		path = filepath.Join(dir, strings.ReplaceAll(name, "/", "-"))
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		replaced[filepath.Join(module(t), "all", name)] = path
-		return path
-	}
-	imports, table := "", ""
-	for _, program := range programs {
-		imports += fmt.Sprintf("import %q\n", "example.com/library/all/"+program)
-		table += fmt.Sprintf("%q: %s.Main,\n", program, program)
-		imported := strings.NewReplacer("package main\n", "package "+program+"\n", "func main()", "func Main()")
-		files, err := filepath.Glob(filepath.Join(module(t), program, "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			add(program+"/"+filepath.Base(file), imported.Replace(string(text)))
-		}
-	}
-	add("main.go", "package main\nimport \"os\"\n"+imports+"func main() { map[string]func(){\n"+table+"}[os.Args[0]]() }\n")
-	overlay, err := json.Marshal(map[string]any{"Replace": replaced})
-	if err != nil {
+	dir := filepath.Join(harness.Root(t), ".bin", "examples")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(harness.Root(t), ".bin", "library-programs") // go links it again when it differs
-	run(t, "go", "build", "-ldflags", "-s -w", "-overlay", add("overlay.json", string(overlay)), "-o", path, "./all")
-	return path
+	run(t, "go", "build", "-ldflags", "-s -w", "-o", dir, packages)
+	return dir
 }
 
 // run runs a program in the module of the examples, which must succeed.
@@ -78,7 +49,7 @@ func run(t *testing.T, name string, args ...string) {
 }
 
 // start runs a program with a configuration file until the test ends.
-func start(t *testing.T, binary, name, config string, args ...string) *program {
+func start(t *testing.T, binaries, name, config string, args ...string) *program {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")
@@ -87,8 +58,7 @@ func start(t *testing.T, binary, name, config string, args ...string) *program {
 		t.Fatal(err)
 	}
 	p := &program{t: t, kubectlBin: harness.KubectlBinary(t), kubeconfig: filepath.Join(dir, "data", "admin.kubeconfig"), output: &bytes.Buffer{}}
-	cmd := exec.Command(binary, append([]string{file}, args...)...)
-	cmd.Args[0] = name
+	cmd := exec.Command(filepath.Join(binaries, name), append([]string{file}, args...)...)
 	cmd.Env = append(os.Environ(), "TOKEN=letmein")
 	cmd.Stdout, cmd.Stderr = p.output, p.output
 	if err := cmd.Start(); err != nil {
@@ -144,14 +114,14 @@ func (p *program) refused(want, stdin string, args ...string) {
 
 // TestPrograms: each program serves what its first line says.
 func TestPrograms(t *testing.T) {
-	programs := []string{"gotype", "whole", "crds", "virtual", "users", "kine"}
+	packages := "./..."
 	if testing.Short() {
-		programs = programs[:1]
+		packages = "./gotype" // the first
 	}
-	binary := build(t, programs...)
+	binaries := binaries(t, packages)
 	t.Run("gotype", func(t *testing.T) {
 		t.Parallel()
-		p := start(t, binary, "gotype", "")
+		p := start(t, binaries, "gotype", "")
 		const boat = "{apiVersion: sea.example.com/v1, kind: Boat, metadata: {name: one}, spec: {length: %d}}"
 		p.refused("must be positive", fmt.Sprintf(boat, 0), "apply", "-f", "-")
 		p.kubectl([]string{"serverside-applied"}, fmt.Sprintf(boat, 7), "apply", "--server-side", "-f", "-")
@@ -166,13 +136,13 @@ func TestPrograms(t *testing.T) {
 	}
 	t.Run("whole", func(t *testing.T) {
 		t.Parallel()
-		p := start(t, binary, "whole", "")
+		p := start(t, binaries, "whole", "")
 		p.kubectl([]string{"created"}, "", "create", "namespace", "team")
 		p.kubectl([]string{"deleted"}, "", "delete", "namespace", "team")
 	})
 	t.Run("crds", func(t *testing.T) {
 		t.Parallel()
-		p := start(t, binary, "crds", "")
+		p := start(t, binaries, "crds", "")
 		const widget = "{apiVersion: example.com/v1, kind: Widget, metadata: {name: %s, namespace: default}, spec: {size: 3}}"
 		p.kubectl([]string{"created"}, fmt.Sprintf(widget, "one"), "create", "-f", "-")
 		p.kubectl(nil, "", "wait", "--for=jsonpath={.metadata.labels.seen}=yes", "widget/one", "--timeout=2m")
@@ -180,13 +150,13 @@ func TestPrograms(t *testing.T) {
 	})
 	t.Run("virtual", func(t *testing.T) {
 		t.Parallel()
-		p := start(t, binary, "virtual", "")
+		p := start(t, binaries, "virtual", "")
 		p.kubectl([]string{"CONFIG MAPS", "default", "kube-system"}, "", "get", "summaries")
 		p.refused("the server does not allow this method", "", "delete", "summary", "default")
 	})
 	t.Run("users", func(t *testing.T) {
 		t.Parallel()
-		p := start(t, binary, "users", "")
+		p := start(t, binaries, "users", "")
 		server, err := p.try("", "config", "view", "-o", "jsonpath={.clusters[0].cluster.server}")
 		if err != nil {
 			t.Fatal(err)
@@ -202,7 +172,7 @@ func TestPrograms(t *testing.T) {
 		kine := harness.Build(t, filepath.Join(harness.Root(t), "e2e", "kine"), ".", "kine")
 		address := harness.FreeAddress(t)
 		database := filepath.Join(t.TempDir(), "kine.db")
-		p := start(t, binary, "kine", "etcd: {external: {endpoints: [\"http://"+address+"\"]}}\n", kine, "-listen", address, "-database", database)
+		p := start(t, binaries, "kine", "etcd: {external: {endpoints: [\"http://"+address+"\"]}}\n", kine, "-listen", address, "-database", database)
 		p.kubectl([]string{"created"}, "", "create", "configmap", "one")
 		if info, err := os.Stat(database); err != nil || info.Size() == 0 {
 			t.Errorf("the database of kine: %v, %v", info, err)
