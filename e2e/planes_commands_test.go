@@ -62,6 +62,16 @@ func TestStatusOfAPlane(t *testing.T) {
 	harness.Contains(t, harness.Runs(t, harness.ExitOK, "status", "--kubeconfig", s.Kubeconfig, "--plane", "acme", "-o", "json"), `"server": "`+url+`"`)
 }
 
+// TestCountsOfTheServerOfPlanes: a control plane that falls asleep leaves the server's counts of
+// objects in the metrics.
+func TestCountsOfTheServerOfPlanes(t *testing.T) {
+	t.Parallel()
+	s := withPlanes(t, "acme")
+	harness.Runs(t, harness.ExitOK, "kubectl", "--data-dir", s.Dir, "--plane", "acme", "get", "namespaces")
+	s.Await("jsonpath={.status.objects}", "controlplane", "acme") // counted when it falls asleep
+	harness.Contains(t, s.Kubectl("", "get", "--raw", "/metrics"), `apiserver_resource_objects{group="",resource="namespaces"}`)
+}
+
 // TestUndeleteInAPlane: `history` and `undelete` with --plane read the journal of that control
 // plane: the server's has the objects of others, under the same names.
 func TestUndeleteInAPlane(t *testing.T) {
