@@ -20,11 +20,10 @@ import (
 )
 
 const (
-	// The numbers and durations are kube-controller-manager's defaults.
-	csrWorkers         = 5
-	tokenWorkers       = 5
-	aggregationWorkers = 5
-	certificateLife    = 365 * 24 * time.Hour
+	certificateLife = 365 * 24 * time.Hour // kube-controller-manager's default
+	// workers is the number of workers of a controller. kube-controller-manager has five: its
+	// requests take the network, and these do not. Each costs 5 kB in each server of a process.
+	workers = 1
 )
 
 func buildServiceAccounts(ctx context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
@@ -62,7 +61,7 @@ func buildTokens(ctx context.Context, env *environment, client kubernetes.Interf
 	c, err := serviceaccountcontroller.NewTokensController(klog.FromContext(ctx), core.ServiceAccounts(),
 		core.Secrets(), client,
 		serviceaccountcontroller.TokensControllerOptions{TokenGenerator: generator, RootCA: rootCA})
-	return func(ctx context.Context) { c.Run(ctx, tokenWorkers) }, err
+	return func(ctx context.Context) { c.Run(ctx, workers) }, err
 }
 
 // buildCSRSigning builds the signer of kubernetes.io/kube-apiserver-client requests. The
@@ -76,13 +75,13 @@ func buildCSRSigning(ctx context.Context, env *environment, client kubernetes.In
 	// while a rotation has replaced one of them.
 	requests := env.config.Informers.Certificates().V1().CertificateSigningRequests()
 	c, err := signer.NewKubeAPIServerClientCSRSigningController(ctx, client, requests, pair, pair, certificateLife)
-	return func(ctx context.Context) { c.Run(ctx, csrWorkers) }, err
+	return func(ctx context.Context) { c.Run(ctx, workers) }, err
 }
 
 func buildCSRApproving(ctx context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
 	requests := env.config.Informers.Certificates().V1().CertificateSigningRequests()
 	c := approver.NewCSRApprovingController(ctx, client, requests)
-	return func(ctx context.Context) { c.Run(ctx, csrWorkers) }, nil
+	return func(ctx context.Context) { c.Run(ctx, workers) }, nil
 }
 
 func buildCSRCleaner(_ context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
@@ -93,7 +92,7 @@ func buildCSRCleaner(_ context.Context, env *environment, client kubernetes.Inte
 
 func buildClusterRoleAggregation(_ context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
 	c := clusterroleaggregation.NewClusterRoleAggregation(env.config.Informers.Rbac().V1().ClusterRoles(), client.RbacV1())
-	return func(ctx context.Context) { c.Run(ctx, aggregationWorkers) }, nil
+	return func(ctx context.Context) { c.Run(ctx, workers) }, nil
 }
 
 func buildBootstrapSigner(_ context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {

