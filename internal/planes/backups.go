@@ -74,7 +74,7 @@ func (p *plane) backupAsleep(ctx context.Context) {
 		return
 	}
 	release := p.holdLocked()
-	cfg := configuration(p.manager.config.Host, p.name, p.journal, p.spec)
+	cfg := configuration(p.manager.config.Host, p.name, p.journal(), p.spec)
 	p.mu.Unlock()
 	defer release()
 	err := p.save(ctx, cfg, backup.ReasonScheduled)
@@ -109,7 +109,7 @@ func (p *plane) archive(ctx context.Context, deleted time.Time) error {
 	if _, err := os.Stat(p.dir()); errors.Is(err, fs.ErrNotExist) {
 		return p.archived(deleted)
 	}
-	if err := p.save(ctx, configuration(p.manager.config.Host, p.name, p.journal, p.currentSpec()),
+	if err := p.save(ctx, configuration(p.manager.config.Host, p.name, p.journal(), p.currentSpec()),
 		backup.ReasonArchive); err != nil {
 		return fmt.Errorf("archive the control plane: %w; to delete it without a backup, set spec.deletion to Delete", err)
 	}

@@ -136,9 +136,9 @@ func (c *controller) know(o *object) *plane {
 	c.mu.Lock()
 	p := c.planes[o.Name]
 	if p == nil {
-		p = newPlane(c.Manager, o.Name)
+		p = &plane{manager: c.Manager, name: o.Name}
 		p.made, p.size, p.objects, p.lastUsed = o.Status.Made, o.Status.SizeBytes, o.Status.Objects, o.Status.LastUsed.Time
-		p.uid, p.journal, p.definitions = o.UID, journalName(o), o.Status.CRDs
+		p.uid, p.definitions = o.UID, o.Status.CRDs
 		if p.lastUsed.IsZero() {
 			p.lastUsed = o.CreationTimestamp.Time
 		}
@@ -248,7 +248,7 @@ func (p *plane) status() Status {
 	s := Status{Phase: phaseAsleep, Made: p.made, Objects: p.objects, SizeBytes: p.size, CRDs: p.definitions,
 		LastUsed: metav1.Time{Time: p.lastUsed.Truncate(time.Second)}}
 	if p.spec.Journal != nil {
-		s.Journal = p.journal
+		s.Journal = p.journal()
 	}
 	if host := p.manager.config.URL(); host != "" {
 		s.URL = URL(host, p.name)

@@ -90,7 +90,7 @@ func TestDefinitionsOfFailed(t *testing.T) {
 	host.DataDir = t.TempDir()
 	m := New(Config{Host: host})
 	m.running = t.Context()
-	p := newPlane(m, "one")
+	p := &plane{manager: m, name: "one"}
 	m.planes["one"] = p
 	p.failure, p.failedAt = errors.New("a long reason"), time.Now()
 	_, _, err := m.definitions(t.Context(), CRDs{ControlPlane: "one"}, "")

@@ -2,12 +2,11 @@ package planes
 
 import (
 	"context"
+	"net/http"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 )
 
 const (
@@ -19,26 +18,44 @@ const (
 	turn = 10 * time.Millisecond
 )
 
-// budget bounds the requests to one control plane before those of all use the processors.
-type budget struct {
-	inFlight *semaphore.Weighted
-	turns    chan struct{} // a token for each request that has its turn
+// enter counts a request unless there are too many. The caller calls exit when it has been
+// answered.
+func (p *plane) enter() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.entered >= p.manager.config.Host.Planes.RequestsInFlight {
+		return false
+	}
+	p.entered++
+	return true
 }
 
-// newBudget returns a budget that leaves a processor to others where there are several.
-func newBudget(requests int) *budget {
-	return &budget{inFlight: semaphore.NewWeighted(int64(requests)),
-		turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))}
+func (p *plane) exit() {
+	p.mu.Lock()
+	p.entered--
+	p.mu.Unlock()
+}
+
+// served is the handler of a control plane that is awake, without authentication, and the turns
+// of its requests.
+type served struct {
+	http.Handler
+	turns chan struct{} // a token for each request that has its turn
+}
+
+// newServed leaves a processor to others where there are several.
+func newServed(handler http.Handler) *served {
+	return &served{Handler: handler, turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))}
 }
 
 // take waits for the turn of a request. The caller calls end when it has been answered.
-func (b *budget) take(ctx context.Context) (end func(), err error) {
+func (s *served) take(ctx context.Context) (end func(), err error) {
 	select {
-	case b.turns <- struct{}{}:
+	case s.turns <- struct{}{}:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	give := sync.OnceFunc(func() { <-b.turns })
+	give := sync.OnceFunc(func() { <-s.turns })
 	timer := time.AfterFunc(turn, give)
 	return func() {
 		timer.Stop()

@@ -27,13 +27,13 @@ func TestRequestsInFlight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for p.budget.inFlight.TryAcquire(1) {
+	for p.enter() {
 	}
-	p.budget.inFlight.Release(int64(h.Manager.config.Host.Planes.RequestsInFlight) - 1)
+	p.exit()
 	if _, err := acme.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for p.budget.inFlight.TryAcquire(1) {
+	for p.enter() {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
@@ -48,7 +48,7 @@ func TestRequestsInFlight(t *testing.T) {
 
 // TestTurns: a request waits for the turn of another one no longer than a turn lasts.
 func TestTurns(t *testing.T) {
-	b := newBudget(1)
+	b := newServed(nil)
 	for range cap(b.turns) * 3 { // nobody calls end
 		if _, err := b.take(t.Context()); err != nil {
 			t.Fatal(err)

@@ -87,20 +87,20 @@ func (p *plane) serve(w http.ResponseWriter, r *http.Request) error {
 		!strings.Contains(r.URL.Path, "/watch/") {
 		return p.serveWatch(w, r, mayWake)
 	}
-	if !p.budget.inFlight.TryAcquire(1) {
+	if !p.enter() {
 		w.Header().Set("Retry-After", "1")
 		refuse(w, r, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "the control plane has "+
 			"planes.requestsInFlight requests; send fewer at a time, or raise it in the server's configuration")
 		return nil
 	}
-	defer p.budget.inFlight.Release(1)
+	defer p.exit()
 	handler, done, err := p.use(r.Context(), mayWake)
 	if err != nil {
 		return err
 	}
 	defer done()
 	if p.manager.contests.note(p) {
-		end, err := p.budget.take(r.Context())
+		end, err := handler.take(r.Context())
 		if err != nil {
 			return err
 		}

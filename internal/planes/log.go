@@ -30,9 +30,22 @@ func warningsOf(log *slog.Logger, name string) *slog.Logger {
 	return slog.New(logging.KeepWarnings(warnings{log.Handler()})).With("plane", name)
 }
 
-// log returns the log of the control plane. It is made at the first use, and has the warnings of
-// the former times that the control plane was awake.
+// log returns the log of the control plane, which has the warnings of the former times that the
+// control plane was awake.
 func (p *plane) log() *slog.Logger {
-	p.logOnce.Do(func() { p.logger = warningsOf(p.manager.config.Log, p.name) })
+	p.logMu.Lock()
+	defer p.logMu.Unlock()
+	if p.logger == nil {
+		p.logger = warningsOf(p.manager.config.Log, p.name)
+	}
 	return p.logger
+}
+
+// forgetLog drops the log if it has no warnings.
+func (p *plane) forgetLog() {
+	p.logMu.Lock()
+	defer p.logMu.Unlock()
+	if p.logger != nil && len(logging.Warnings(p.logger)) == 0 {
+		p.logger = nil
+	}
 }

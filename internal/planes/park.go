@@ -64,7 +64,7 @@ func (p *plane) parkNew(x *watcher) bool {
 	x.client.Header().Set("Content-Type", media)
 	x.client.WriteHeader(http.StatusOK)
 	x.flush()
-	p.watches[x] = struct{}{}
+	p.addWatch(x)
 	return true
 }
 
@@ -75,9 +75,20 @@ func (p *plane) park(x *watcher) bool {
 	x.active = false
 	p.serving.Done()
 	if len(p.media) < maxMedia && x.format != nil {
+		if p.media == nil {
+			p.media = map[string]string{}
+		}
 		p.media[mediaKey(x.request)] = x.media
 	}
 	return p.state == falling && p.revision != "" && x.upToDate == p.revision
+}
+
+// addWatch adds a watch. p.mu is held.
+func (p *plane) addWatch(x *watcher) {
+	if p.watches == nil {
+		p.watches = map[*watcher]struct{}{}
+	}
+	p.watches[x] = struct{}{}
 }
 
 // leave forgets a watch.
@@ -87,7 +98,9 @@ func (p *plane) leave(x *watcher) {
 	x.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.watches, x)
+	if delete(p.watches, x); len(p.watches) == 0 {
+		p.watches = nil
+	}
 	if x.active { // it ended before its next leg
 		x.active = false
 		close(x.opened)

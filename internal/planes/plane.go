@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,7 +29,8 @@ const (
 	gone          // it is being deleted
 )
 
-// plane is one control plane.
+// plane is one control plane. One that is asleep has few parts in memory: each holds back some
+// memory that control planes used while they were awake.
 type plane struct {
 	manager *Manager
 	name    string
@@ -39,11 +40,12 @@ type plane struct {
 	spec     Spec
 	made     bool // its directory has data
 	state    state
-	changed  chan struct{} // closed and replaced at each change of state
+	changed  chan struct{} // closed at the next change of state; nil if nobody waits for it
 	server   *controlplane.ControlPlane
-	handler  http.Handler // of server, without authentication
-	requests int          // in flight, without watches
-	settling bool         // see sleep
+	handler  *served // of server
+	entered  int     // requests without watches, those that wait for a start included
+	requests int     // those of them in the handler
+	settling bool    // see sleep
 	lastUsed time.Time
 	started  time.Time // also if the request has gone meanwhile
 	failure  error     // of the last start
@@ -55,16 +57,14 @@ type plane struct {
 	watches  map[*watcher]struct{}
 	serving  sync.WaitGroup // watches in the handler
 	media    map[string]string
-	budget   *budget
 
 	// When it last went to sleep: the stored objects, and the room of its directory in bytes.
 	objects, size int64
 	backupDue     time.Time // while it sleeps; zero for never
-	journal       string    // the name of its journal
 	definitions   string    // a hash of those that were applied
 
-	logOnce sync.Once
-	logger  *slog.Logger // see log
+	logMu  sync.Mutex
+	logger *slog.Logger // see log
 
 	// Of a former stop: the revision, and the time. It is not guarded: halt alone uses it.
 	mark struct {
@@ -73,13 +73,12 @@ type plane struct {
 	}
 }
 
-func newPlane(m *Manager, name string) *plane {
-	return &plane{manager: m, name: name, changed: make(chan struct{}), watches: map[*watcher]struct{}{},
-		media: map[string]string{}, budget: newBudget(m.config.Host.Planes.RequestsInFlight)}
-}
-
 // dir is the data directory.
 func (p *plane) dir() string { return filepath.Join(p.manager.dir(), p.name) }
+
+// journal is the directory of its journal: its own, also if there was another control plane with
+// its name.
+func (p *plane) journal() string { return p.name + "-" + strings.SplitN(string(p.uid), "-", 2)[0] }
 
 // set changes the state, and has the status written. While the control plane is being deleted, it
 // does not: it would have the deletion tried again at once. p.mu is held.
@@ -94,8 +93,18 @@ func (p *plane) set(s state) {
 // that fails holds the control plane, and is tried again later. p.mu is held.
 func (p *plane) turn(s state) {
 	p.state = s
-	close(p.changed)
-	p.changed = make(chan struct{})
+	if p.changed != nil {
+		close(p.changed)
+		p.changed = nil
+	}
+}
+
+// change returns what is closed at the next change of state. p.mu is held.
+func (p *plane) change() <-chan struct{} {
+	if p.changed == nil {
+		p.changed = make(chan struct{})
+	}
+	return p.changed
 }
 
 // isAsleep reports whether a request would wake the control plane.
@@ -107,7 +116,7 @@ func (p *plane) isAsleep() bool {
 
 // use returns the handler of the running control plane, and wakes it if necessary and if the
 // request may: it is asked only then. The caller calls done at the end of its request.
-func (p *plane) use(ctx context.Context, mayWake func() bool) (handler http.Handler, done func(), err error) {
+func (p *plane) use(ctx context.Context, mayWake func() bool) (handler *served, done func(), err error) {
 	for permitted := false; ; {
 		p.mu.Lock()
 		switch p.state {
@@ -133,7 +142,7 @@ func (p *plane) use(ctx context.Context, mayWake func() bool) (handler http.Hand
 				return nil, nil, err
 			}
 		}
-		changed := p.changed
+		changed := p.change()
 		p.mu.Unlock()
 		select {
 		case <-changed:
@@ -216,7 +225,7 @@ func (p *plane) shut() {
 		for x := range p.watches {
 			x.cancel()
 		}
-		changed := p.changed
+		changed := p.change()
 		switch p.state {
 		case awake:
 			p.revision = ""
@@ -257,6 +266,7 @@ func (p *plane) halt() {
 	}
 	p.set(asleep)
 	p.mu.Unlock()
+	p.forgetLog()
 	p.manager.giveRoom()
 }
 
@@ -278,7 +288,7 @@ func (p *plane) hold(ctx context.Context) (release func(), err error) {
 			p.mu.Unlock()
 			return release, nil
 		}
-		changed := p.changed
+		changed := p.change()
 		p.mu.Unlock()
 		select {
 		case <-changed:

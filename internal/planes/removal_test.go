@@ -19,7 +19,7 @@ import (
 func (p *plane) changes(during time.Duration) (n int) {
 	for end := time.After(during); ; n++ {
 		p.mu.Lock()
-		changed := p.changed
+		changed := p.change()
 		p.mu.Unlock()
 		select {
 		case <-changed:

@@ -204,7 +204,7 @@ func (w *writers) awaitMoment(ctx context.Context) {
 	}
 	for {
 		w.plane.mu.Lock()
-		now, changed := w.plane.state, w.plane.changed
+		now, changed := w.plane.state, w.plane.change()
 		w.plane.mu.Unlock()
 		if now == moment {
 			return

@@ -70,13 +70,13 @@ func (p *plane) launch(ctx context.Context, spec Spec, manifests fs.FS) (*contro
 	if _, err := os.Stat(p.dir()); errors.Is(err, fs.ErrNotExist) && made {
 		return nil, fmt.Errorf("its directory %s is missing: put it back, or delete the ControlPlane", p.dir())
 	}
-	cfg := configuration(p.manager.config.Host, p.name, p.journal, spec)
+	cfg := configuration(p.manager.config.Host, p.name, p.journal(), spec)
 	server, err := controlplane.New(controlplane.Options{
 		Config: cfg, Log: p.log(),
 		Manifests: manifests, Admission: []controlplane.Admission{p.objectQuota()},
 		Middleware: func(next http.Handler) http.Handler {
 			p.mu.Lock()
-			p.handler = next
+			p.handler = newServed(next)
 			p.mu.Unlock()
 			return next
 		},

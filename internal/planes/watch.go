@@ -72,7 +72,8 @@ func (p *plane) serveWatch(w http.ResponseWriter, r *http.Request, mayWake func(
 	}
 	x.beginEmpty(handler)
 	p.mu.Lock()
-	p.watches[x], x.active = struct{}{}, true
+	p.addWatch(x)
+	x.active = true
 	p.serving.Add(1)
 	p.mu.Unlock()
 	done()
