@@ -111,8 +111,9 @@ func (f *firstObjects) addFlowControl() {
 // (presyncFlowSchemaStatus of k8s.io/apiserver/pkg/util/flowcontrol). It sets any other one again.
 func priorityLevelFound(schema *flowcontrolv1.FlowSchema) flowcontrolv1.FlowSchemaCondition {
 	return flowcontrolv1.FlowSchemaCondition{
-		Type: flowcontrolv1.FlowSchemaConditionDangling, Status: flowcontrolv1.ConditionFalse, LastTransitionTime: metav1.Now(),
-		Reason: "Found", Message: fmt.Sprintf("This FlowSchema references the PriorityLevelConfiguration object named %q and it exists",
+		Type: flowcontrolv1.FlowSchemaConditionDangling, Status: flowcontrolv1.ConditionFalse,
+		LastTransitionTime: metav1.Now(), Reason: "Found",
+		Message: fmt.Sprintf("This FlowSchema references the PriorityLevelConfiguration object named %q and it exists",
 			schema.Spec.PriorityLevelConfiguration.Name),
 	}
 }
@@ -138,7 +139,9 @@ var firstPolicy = sync.OnceValue(func() kube.Policy {
 
 // aggregatedRules are those that k8s.io/kubernetes/pkg/controller/clusterroleaggregation gives the role.
 func aggregatedRules(role *rbacv1.ClusterRole, roles []rbacv1.ClusterRole) []rbacv1.PolicyRule {
-	byName := slices.SortedFunc(slices.Values(roles), func(a, b rbacv1.ClusterRole) int { return strings.Compare(a.Name, b.Name) })
+	byName := slices.SortedFunc(slices.Values(roles), func(a, b rbacv1.ClusterRole) int {
+		return strings.Compare(a.Name, b.Name)
+	})
 	var rules []rbacv1.PolicyRule
 	for _, labelSelector := range role.AggregationRule.ClusterRoleSelectors {
 		selector, err := metav1.LabelSelectorAsSelector(&labelSelector)
@@ -161,7 +164,8 @@ func aggregatedRules(role *rbacv1.ClusterRole, roles []rbacv1.ClusterRole) []rba
 
 // builtInAPIServices are those that upstream makes for the groups that the server serves itself
 // (apiServicesToRegister of k8s.io/kubernetes/pkg/controlplane/apiserver).
-func (b *builder) builtInAPIServices(served genericapiserver.DelegationTarget) (services []*apiregistration.APIService) {
+func (b *builder) builtInAPIServices(served genericapiserver.DelegationTarget) []*apiregistration.APIService {
+	var services []*apiregistration.APIService
 	paths := sets.New(served.ListedPaths()...)
 	for version, priority := range b.groupPriorities() {
 		if !paths.HasAny("/apis/"+version.String(), "/api/"+version.String()) {

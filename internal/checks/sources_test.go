@@ -16,9 +16,10 @@ import (
 const (
 	maxFileLines     = 400
 	maxFunctionLines = 60
+	maxLineLength    = 120
 )
 
-// TestSourcesAreShortAndDocumented: files and functions stay within the limits of
+// TestSourcesAreShortAndDocumented: files, functions and lines stay within the limits of
 // CONTRIBUTING.md, and what is exported has a comment. Tests are not held to it.
 func TestSourcesAreShortAndDocumented(t *testing.T) {
 	check := func(path string, entry fs.DirEntry, err error) error {
@@ -36,6 +37,12 @@ func TestSourcesAreShortAndDocumented(t *testing.T) {
 		line := func(position token.Pos) int { return positions.Position(position).Line }
 		if n := line(file.FileEnd); n > maxFileLines+1 {
 			t.Errorf("%s has more than %d lines", path, maxFileLines)
+		}
+		starts := positions.File(file.FileStart).Lines()
+		for i, start := range starts[1:] {
+			if start-starts[i]-1 > maxLineLength {
+				t.Errorf("%s:%d: the line is longer than %d", path, i+1, maxLineLength)
+			}
 		}
 		for _, declaration := range file.Decls {
 			switch d := declaration.(type) {

@@ -19,7 +19,8 @@ func writeEntry(w http.ResponseWriter, key string) {
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; base-uri 'none'; form-action "+
 		"'none'; frame-ancestors 'none'")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = fmt.Fprintf(w, `<!doctype html><meta charset="utf-8"><meta name="key" content="%s"><title>kube-hyper-mini</title><script src="%s"></script><noscript>The console needs JavaScript.</noscript>`,
+	_, _ = fmt.Fprintf(w, `<!doctype html><meta charset="utf-8"><meta name="key" content="%s">
+<title>kube-hyper-mini</title><script src="%s"></script><noscript>The console needs JavaScript.</noscript>`,
 		attribute(key), enterScriptPath)
 }
 
@@ -35,7 +36,8 @@ location.replace(location.pathname.replace(/^\/session$/, "/") + location.hash);
 // of the browser, but not this file.
 var openingPage = template.Must(template.New("open").Parse(`<!doctype html>
 <meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>kube-hyper-mini</title>
-<form method="post" action="{{.Address}}"><input type="hidden" name="token" value="{{.Token}}"><button>Open the console</button></form>
+<form method="post" action="{{.Address}}"><input type="hidden" name="token" value="{{.Token}}">
+<button>Open the console</button></form>
 <script>document.forms[0].submit()</script>
 `))
 

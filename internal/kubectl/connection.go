@@ -49,7 +49,8 @@ func (c Connection) hint(message string) string {
 	if c.Plane != "" && strings.HasSuffix(message, "(NotFound): the server could not find the requested resource") {
 		return "\nThere is perhaps no control plane " + c.Plane + ": kube-hyper-mini kubectl get controlplanes lists them."
 	}
-	if c.Plane != "" && strings.HasSuffix(message, "(ServiceUnavailable): the server is currently unable to handle the request") {
+	const unavailable = "(ServiceUnavailable): the server is currently unable to handle the request"
+	if c.Plane != "" && strings.HasSuffix(message, unavailable) {
 		return "\nWhy: kube-hyper-mini kubectl get controlplane " + c.Plane + " -o wide"
 	}
 	if !c.Generic || !notServed.MatchString(message) {

@@ -27,14 +27,14 @@ const finalizer = "kube-hyper-mini.io/data"
 
 // Spec is the spec of a ControlPlane. All fields are optional.
 type Spec struct {
-	Profile    string   `json:"profile,omitempty" description:"the types that it serves: generic (default), or kubernetes with pods, deployments and all others, as data"`
-	SleepAfter Amount   `json:"sleepAfter,omitzero" description:"how long it runs without requests, as 10s or 1h; the default is planes.sleepAfter of the server"`
-	Lifetime   Amount   `json:"lifetime,omitzero" description:"how long after its last use it is deleted, as 10m or 7d; without it, never"`
+	Profile    string   `json:"profile,omitempty" description:"generic (default), or kubernetes with pods and all others"`
+	SleepAfter Amount   `json:"sleepAfter,omitzero" description:"how long it runs without requests, as 10s or 1h"`
+	Lifetime   Amount   `json:"lifetime,omitzero" description:"it is deleted so long after its last use, as 10m or 7d"`
 	Quota      Quota    `json:"quota,omitzero" description:"bounds of what it stores"`
-	From       From     `json:"from,omitzero" description:"what a new control plane begins with; it has authorities and keys of its own"`
+	From       From     `json:"from,omitzero" description:"what it begins with; its authorities and keys are its own"`
 	CRDs       CRDs     `json:"crds,omitzero" description:"where the CRDs come from that are applied before it is ready"`
 	Backup     Backup   `json:"backup,omitzero" description:"its scheduled backups"`
-	Journal    *Journal `json:"journal,omitempty" description:"its journal of each change; {} for one with the settings of the server"`
+	Journal    *Journal `json:"journal,omitempty" description:"its journal; {} for one with the settings of the server"`
 	Deletion   string   `json:"deletion,omitempty" description:"Delete (default), or Archive, which makes a last backup"`
 }
 
@@ -62,22 +62,22 @@ func (Amount) OpenAPISchemaFormat() string { return "int-or-string" }
 
 // Quota bounds what a control plane stores. 0 is no bound but that of the host.
 type Quota struct {
-	Bytes Amount `json:"bytes,omitzero" description:"the largest size of its database, as 200Mi, up to planes.quotaBackend of the server"`
+	Bytes Amount `json:"bytes,omitzero" description:"the largest size of its database, as 200Mi"`
 	// Objects is the number of objects from which on none is made but by its own controllers.
-	Objects int64 `json:"objects,omitempty" description:"the number of stored objects, of which an empty control plane has about 180, from which on new ones are refused"`
+	Objects int64 `json:"objects,omitempty" description:"the largest number of objects; an empty one has about 180"`
 }
 
 // From names the origin of the objects of a new control plane: one of its fields.
 type From struct {
 	ControlPlane string      `json:"controlPlane,omitempty" description:"the ControlPlane whose objects are copied"`
-	Backup       string      `json:"backup,omitempty" description:"a backup below planes.backupDir of the server, or the directory whose newest one is taken, as acme"`
-	Journal      string      `json:"journal,omitempty" description:"the directory of a journal below planes.journal of the server, as in status.journal"`
+	Backup       string      `json:"backup,omitempty" description:"a file or directory below planes.backupDir, as acme"`
+	Journal      string      `json:"journal,omitempty" description:"a directory below planes.journal: status.journal"`
 	At           metav1.Time `json:"at,omitzero" description:"the moment of the journal; the newest state without it"`
 }
 
 // CRDs says where CRDs come from.
 type CRDs struct {
-	ConfigMaps   []ConfigMap `json:"configMaps,omitempty" description:"config maps of the server, with the label planes.kube-hyper-mini.io/crds=true, whose values are YAML or JSON"`
+	ConfigMaps   []ConfigMap `json:"configMaps,omitempty" description:"labelled planes.kube-hyper-mini.io/crds=true"`
 	ControlPlane string      `json:"controlPlane,omitempty" description:"a ControlPlane whose CRDs are taken"`
 }
 
@@ -95,8 +95,8 @@ type Backup struct {
 
 // Journal is journal of the configuration, for one control plane.
 type Journal struct {
-	Interval  Amount `json:"interval,omitzero" description:"how long a change waits before it is recorded; the default is journal.interval of the server"`
-	Retention Amount `json:"retention,omitzero" description:"how far back a restore reaches; the default is journal.retention of the server"`
+	Interval  Amount `json:"interval,omitzero" description:"how long a change waits before it is recorded, as 1s"`
+	Retention Amount `json:"retention,omitzero" description:"how far back a restore reaches, as 7d"`
 }
 
 // Values of spec.deletion.
@@ -118,13 +118,13 @@ type Status struct {
 	Phase      string             `json:"phase,omitempty" description:"Asleep, Awake or Failed"`
 	URL        string             `json:"url,omitempty" description:"the base URL of its API"`
 	Made       bool               `json:"made,omitempty" description:"it has a directory with data"`
-	Objects    int64              `json:"objects,omitempty" description:"the number of stored objects when it last went to sleep"`
-	SizeBytes  int64              `json:"sizeBytes,omitempty" description:"the room that its directory took when it last went to sleep"`
-	LastUsed   metav1.Time        `json:"lastUsed,omitzero" description:"the time of the last request before this status was written"`
-	Journal    string             `json:"journal,omitempty" description:"the directory of its journal below planes.journal of the server"`
-	CRDs       string             `json:"crds,omitempty" description:"a hash of the CRDs that spec.crds has named at the last start"`
+	Objects    int64              `json:"objects,omitempty" description:"stored objects when it last went to sleep"`
+	SizeBytes  int64              `json:"sizeBytes,omitempty" description:"of its directory when it last went to sleep"`
+	LastUsed   metav1.Time        `json:"lastUsed,omitzero" description:"the last request before the status was written"`
+	Journal    string             `json:"journal,omitempty" description:"its directory below planes.journal of the server"`
+	CRDs       string             `json:"crds,omitempty" description:"a hash of those that it had at its last start"`
 	Message    string             `json:"message,omitempty" description:"why it has failed"`
-	Conditions []metav1.Condition `json:"conditions,omitempty" patchMergeKey:"type" description:"Ready: requests are answered, after a start if it sleeps"`
+	Conditions []metav1.Condition `json:"conditions,omitempty" patchMergeKey:"type" description:"Ready: it can be used"`
 }
 
 // object is a ControlPlane.

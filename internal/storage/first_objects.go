@@ -72,7 +72,8 @@ func encodeFirst(ctx context.Context, first FirstObject) (clientv3.Op, error) {
 		return clientv3.Op{}, err
 	}
 	key := path.Join("/", options.StorageConfig.Prefix, options.ResourcePrefix, object.GetNamespace(), object.GetName())
-	if value, err = store.TransformerOf(options.StorageConfig).TransformToStorage(ctx, value, store.ValueContext(key)); err != nil {
+	value, err = store.TransformerOf(options.StorageConfig).TransformToStorage(ctx, value, store.ValueContext(key))
+	if err != nil {
 		return clientv3.Op{}, err
 	}
 	return clientv3.OpPut(key, string(value)), nil

@@ -66,10 +66,14 @@ var harmlessPrefixes = []string{
 	// A client disconnected.
 	`"Unhandled Error" err="apiserver was unable to write a JSON response: http: Handler timeout"`,
 	`"Unhandled Error" err="apiserver was unable to write a fallback JSON response: http: Handler timeout"`,
-	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString{s:\"http: Handler timeout\"}`,
-	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString{s:\"body closed by handler\"}`,
-	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString{s:\"context canceled\"}`,
-	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString{s:\"client disconnected\"}`,
+	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString` +
+		`{s:\"http: Handler timeout\"}`,
+	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString` +
+		`{s:\"body closed by handler\"}`,
+	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString` +
+		`{s:\"context canceled\"}`,
+	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString` +
+		`{s:\"client disconnected\"}`,
 	`"Post-timeout activity"`,
 	`"Timeout or abort while handling"`,
 	// A client sent an invalid request and got an error: the log would be the client's.
