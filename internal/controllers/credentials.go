@@ -19,19 +19,14 @@ import (
 	"k8s.io/kubernetes/pkg/serviceaccount"
 )
 
-const (
-	certificateLife = 365 * 24 * time.Hour // kube-controller-manager's default
-	// workers is the number of workers of a controller. kube-controller-manager has five: its
-	// requests take the network, and these do not. Each costs 5 kB in each server of a process.
-	workers = 1
-)
+const certificateLife = 365 * 24 * time.Hour // kube-controller-manager's default
 
 func buildServiceAccounts(ctx context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
 	core := env.config.Informers.Core().V1()
 	c, err := serviceaccountcontroller.NewServiceAccountsController(klog.FromContext(ctx), core.ServiceAccounts(),
 		core.Namespaces(), client,
 		serviceaccountcontroller.DefaultServiceAccountsControllerOptions())
-	return func(ctx context.Context) { c.Run(ctx, 1) }, err
+	return func(ctx context.Context) { c.Run(ctx, workers) }, err
 }
 
 func buildRootCA(_ context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
@@ -41,7 +36,7 @@ func buildRootCA(_ context.Context, env *environment, client kubernetes.Interfac
 	}
 	core := env.config.Informers.Core().V1()
 	c, err := rootcacertpublisher.NewPublisher(core.ConfigMaps(), core.Namespaces(), client, rootCA)
-	return func(ctx context.Context) { c.Run(ctx, 1) }, err
+	return func(ctx context.Context) { c.Run(ctx, workers) }, err
 }
 
 func buildTokens(ctx context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
@@ -87,7 +82,7 @@ func buildCSRApproving(ctx context.Context, env *environment, client kubernetes.
 func buildCSRCleaner(_ context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
 	requests := env.config.Informers.Certificates().V1().CertificateSigningRequests()
 	c := cleaner.NewCSRCleanerController(client.CertificatesV1().CertificateSigningRequests(), requests)
-	return func(ctx context.Context) { c.Run(ctx, 1) }, nil
+	return func(ctx context.Context) { c.Run(ctx, workers) }, nil
 }
 
 func buildClusterRoleAggregation(_ context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {

@@ -25,6 +25,10 @@ var (
 	storageVersions = apiserverinternalv1alpha1.SchemeGroupVersion.WithResource("storageversions")
 )
 
+// workers is the number of workers of most controllers. kube-controller-manager has up to five:
+// its requests take the network, and these do not. Each costs 5 kB in each server of a process.
+const workers = 1
+
 // table has every controller, by upstream's names
 // (k8s.io/kubernetes/cmd/kube-controller-manager/names), in the order of their start.
 // The first ones create the objects that every namespace has.

@@ -98,7 +98,8 @@ func (p *plane) leave(x *watcher) {
 	x.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if delete(p.watches, x); len(p.watches) == 0 {
+	delete(p.watches, x)
+	if len(p.watches) == 0 {
 		p.watches = nil
 	}
 	if x.active { // it ended before its next leg

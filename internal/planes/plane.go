@@ -40,7 +40,7 @@ type plane struct {
 	spec     Spec
 	made     bool // its directory has data
 	state    state
-	changed  chan struct{} // closed at the next change of state; nil if nobody waits for it
+	changed  chan struct{} // what change has returned since the last change of state
 	server   *controlplane.ControlPlane
 	handler  *served // of server
 	entered  int     // requests without watches, those that wait for a start included
@@ -225,13 +225,13 @@ func (p *plane) shut() {
 		for x := range p.watches {
 			x.cancel()
 		}
-		changed := p.change()
 		switch p.state {
 		case awake:
 			p.revision = ""
 			p.halt()
 			continue
 		case waking, falling:
+			changed := p.change()
 			p.mu.Unlock()
 			<-changed
 			continue

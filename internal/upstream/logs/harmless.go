@@ -49,6 +49,9 @@ import (
 // Breaks: the warning shows as a warning. TestReadme, TestDisabledAPIs and
 //   TestStartLogsAboutTenLines fail for those of each start and of each new type.
 
+// notStatus begins messages about an error that is not of the API.
+const notStatus = `"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString`
+
 // harmlessPrefixes begin such messages.
 var harmlessPrefixes = []string{
 	// The file of an option that is not set.
@@ -66,14 +69,10 @@ var harmlessPrefixes = []string{
 	// A client disconnected.
 	`"Unhandled Error" err="apiserver was unable to write a JSON response: http: Handler timeout"`,
 	`"Unhandled Error" err="apiserver was unable to write a fallback JSON response: http: Handler timeout"`,
-	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString` +
-		`{s:\"http: Handler timeout\"}`,
-	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString` +
-		`{s:\"body closed by handler\"}`,
-	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString` +
-		`{s:\"context canceled\"}`,
-	`"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString` +
-		`{s:\"client disconnected\"}`,
+	notStatus + `{s:\"http: Handler timeout\"}`,
+	notStatus + `{s:\"body closed by handler\"}`,
+	notStatus + `{s:\"context canceled\"}`,
+	notStatus + `{s:\"client disconnected\"}`,
 	`"Post-timeout activity"`,
 	`"Timeout or abort while handling"`,
 	// A client sent an invalid request and got an error: the log would be the client's.

@@ -5,9 +5,6 @@ import (
 	"context"
 	"embed"
 	"errors"
-	"log"
-	"os"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
@@ -15,18 +12,21 @@ import (
 	"k8s.io/client-go/rest"
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
+	"log"
+	"os"
 )
 
 //go:embed widgets.yaml
 var crds embed.FS
 
 func label(ctx context.Context, client *rest.Config) error {
-	widgets := dynamic.NewForConfigOrDie(client).Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"})
+	widgets := dynamic.NewForConfigOrDie(client).Resource(schema.GroupVersion{Group: "example.com", Version: "v1"}.WithResource("widgets"))
 	events, err := widgets.Watch(ctx, metav1.ListOptions{LabelSelector: "!seen"})
 	for err == nil {
 		event, open := <-events.ResultChan()
 		if w, ok := event.Object.(metav1.Object); ok && event.Type == "ADDED" {
-			_, err = widgets.Namespace(w.GetNamespace()).Patch(ctx, w.GetName(), "application/merge-patch+json", []byte(`{"metadata":{"labels":{"seen":"yes"}}}`), metav1.PatchOptions{})
+			_, err = widgets.Namespace(w.GetNamespace()).Patch(ctx, w.GetName(), "application/merge-patch+json",
+				[]byte(`{"metadata":{"labels":{"seen":"yes"}}}`), metav1.PatchOptions{})
 		} else if !open { // a watch ends from time to time, and with ctx
 			events, err = widgets.Watch(ctx, metav1.ListOptions{LabelSelector: "!seen"})
 		}
