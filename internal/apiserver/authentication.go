@@ -128,8 +128,7 @@ func refuseRevoked(delegate authenticator.Request, revoked func(*x509.Certificat
 }
 
 // ReloadClientCAs reads the files of the client CAs again, which else happens some time after
-// a change: upstream needs an inotify instance for that, of which the kernel has few. It does
-// nothing before [New].
+// a change. It does nothing before [New].
 func (o *Options) ReloadClientCAs(ctx context.Context) error {
 	if files, ok := o.upstream.Authentication.ClientCert.CAContentProvider.(dynamiccertificates.ControllerRunner); ok {
 		return files.RunOnce(ctx)

@@ -84,6 +84,7 @@ type builder struct {
 	settings  Settings
 	generic   *genericapiserver.Config
 	cached    storage.CachePolicy
+	files     certificateFiles
 	trusted   *trustedRequests // set with the aggregator
 	discovery *crds.Discovery
 	groups    *apiservices.Groups // set with the aggregator
@@ -101,7 +102,7 @@ func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	b := &builder{
-		config: cfg, options: completed, settings: o.settings, cached: cached,
+		config: cfg, options: completed, settings: o.settings, cached: cached, files: certificateFiles{log: cfg.Log},
 		Server: &Server{
 			listener: cfg.Listener, profile: o.profile, loopback: kube.NewLoopback(), writes: newNamespaceWrites(),
 			drain: newDrain(), bootstrap: newBootstrapToken(), stopGrace: o.settings.Serving.StopGrace.Duration,
@@ -136,6 +137,7 @@ func (b *builder) nativeConfig(ctx context.Context) (*configs, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure the native API server: %w", err)
 	}
+	b.files.take(b.generic, native)
 	b.caches = newCaches(ctx, b.config.Storage.AwaitCaches)
 	b.generic.AdmissionControl = b.admission(b.generic.AdmissionControl)
 	return b.delegates(native, initializers)

@@ -63,7 +63,7 @@ func (b *builder) delegates(native *controlplane.Config, initializers []admissio
 // which all requests pass.
 func (b *builder) wrapChain(c *genericapiserver.Config) {
 	build := c.BuildHandlerChainFunc
-	b.trusted = newTrustedRequests(b.config.Revoked, b.options.Authentication.ClientCert.CAContentProvider,
+	b.trusted = newTrustedRequests(&b.files, b.config.Revoked, b.options.Authentication.ClientCert.CAContentProvider,
 		c.Authentication.RequestHeaderConfig.CAContentProvider)
 	c.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
 		// From the innermost.

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 )
 
-// trustPoll is the time between two looks at the trusted authorities and the revoked keys.
+// trustPoll is the time between two looks at the files of certificates and the revoked keys.
 const trustPoll = 2 * time.Second
 
 // errUntrusted is the cause with which the context of an ended request ends.
@@ -23,6 +23,7 @@ var errUntrusted = errors.New("the client certificate has expired, was revoked, 
 // not trusted any more: other requests are authenticated each. It is safe for concurrent use.
 type trustedRequests struct {
 	authorities []dynamiccertificates.CAContentProvider // of clients and of front proxies
+	files       *certificateFiles
 	revoked     func(*x509.Certificate) bool
 
 	mu   sync.Mutex
@@ -34,9 +35,9 @@ type trustedRequest struct {
 	end   context.CancelCauseFunc
 }
 
-func newTrustedRequests(revoked func(*x509.Certificate) bool,
+func newTrustedRequests(files *certificateFiles, revoked func(*x509.Certificate) bool,
 	authorities ...dynamiccertificates.CAContentProvider) *trustedRequests {
-	return &trustedRequests{revoked: revoked, authorities: authorities, open: map[*trustedRequest]bool{}}
+	return &trustedRequests{files: files, revoked: revoked, authorities: authorities, open: map[*trustedRequest]bool{}}
 }
 
 // track wraps a handler whose requests are authenticated.
@@ -72,7 +73,7 @@ func (t *trustedRequests) forget(tracked *trustedRequest) {
 	delete(t.open, tracked)
 }
 
-// run ends requests until ctx ends.
+// run reads the files of certificates again and ends requests, until ctx ends.
 func (t *trustedRequests) run(ctx context.Context) {
 	ticker := time.NewTicker(trustPoll)
 	defer ticker.Stop()
@@ -82,6 +83,7 @@ func (t *trustedRequests) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
+			t.files.read(ctx)
 			bundles := t.bundles()
 			t.check(now, !bytes.Equal(before, bundles))
 			before = bundles

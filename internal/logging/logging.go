@@ -153,13 +153,6 @@ func fail(stack []byte) {
 	}
 }
 
-// noInotify is logged once in a process instead of an error for each file in each minute.
-const noInotify = "changed files of certificates are noticed within a minute, not at once: " +
-	"the kernel gives this user no " +
-	"further instance of inotify; more with sysctl fs.inotify.max_user_instances=1024"
-
-var lacksInotify atomic.Bool
-
 // severityWriter turns lines that a library has formatted into records.
 type severityWriter struct {
 	handler slog.Handler
@@ -170,15 +163,8 @@ type severityWriter struct {
 func (s severityWriter) Write(p []byte) (int, error) {
 	text, caller := logs.ParseKlog(p)
 	level := s.level
-	switch {
-	case level == slog.LevelInfo:
-	case stopping.Load() || logs.HarmlessKubernetes(text):
+	if level != slog.LevelInfo && (stopping.Load() || logs.HarmlessKubernetes(text)) {
 		level = slog.LevelDebug
-	case logs.WatchesLackInotify(text):
-		level = slog.LevelDebug
-		if !lacksInotify.Swap(true) {
-			level, text = slog.LevelInfo, noInotify
-		}
 	}
 	var attrs []slog.Attr
 	if caller != "" {

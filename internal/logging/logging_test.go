@@ -211,19 +211,3 @@ func TestBodiesAreNotLogged(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
-
-func TestFilesThatCannotBeWatchedAreSaidOnce(t *testing.T) {
-	var out strings.Builder
-	w := severityWriter{newHandler(&out, Options{Untimed: true}), slog.LevelError}
-	for _, file := range []string{"CA file", "cert and key file", "CA file"} {
-		line := `E1121 03:21:57.000000   12345 dynamic_cafile_content.go:170] "Failed to watch ` + file +
-			`, will retry later" err="error creating fsnotify watcher: too many open files"` + "\n"
-		if _, err := w.Write([]byte(line)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	text := out.String()
-	if strings.Count(text, "\n") != 1 || !strings.Contains(text, "INFO") || !strings.Contains(text, "max_user_instances") {
-		t.Errorf("the log has not one line with the remedy:\n%s", text)
-	}
-}

@@ -13,7 +13,6 @@ import (
 //   k8s.io/client-go/tools/cache.WaitForNamedCacheSync#Unable
 //   k8s.io/client-go/tools/cache.WaitForNamedCacheSyncWithContext#Unable
 //   k8s.io/client-go/tools/cache.DefaultWatchErrorHandler#Failed
-//   k8s.io/apiserver/pkg/server/dynamiccertificates.DynamicFileCAContent.Run#Failed
 //   k8s.io/apiserver/pkg/server/dynamiccertificates.DynamicCertKeyPairContent.Run#Failed
 //   k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch.typeConverterManager.Run#openapi
 //   k8s.io/kubernetes/pkg/controller/resourcequota.Controller.Sync#Timed
@@ -86,6 +85,8 @@ var harmlessPrefixes = []string{
 var harmlessPairs = [][2]string{
 	// An aggregated server is down; the condition of its APIService reports it.
 	{`"Failed to watch"`, "the server is currently unable to handle the request"},
+	// The kernel gives the user no further instance of inotify: the file is read each minute.
+	{`"Failed to watch cert and`, "error creating fsnotify watcher"},
 	// A control plane of a process that goes on was stopped.
 	{"", "the API server of this process has stopped"},
 	{`"Failed to watch"`, "context canceled"},
@@ -107,14 +108,6 @@ var harmlessPairs = [][2]string{
 	{`"Unhandled Error" err="the ClusterIP [`, ` is not allocated; repairing"`},
 	// The publisher's cache lags behind its own write, and it tries again.
 	{"", `configmaps \"kube-root-ca.crt\" already exists`},
-}
-
-// WatchesLackInotify reports whether a message of a Kubernetes component says that it cannot
-// watch the file of a certificate because the kernel gives this user no further instance of
-// inotify. It reads the file each minute then.
-func WatchesLackInotify(text string) bool {
-	return (strings.HasPrefix(text, `"Failed to watch CA file`) || strings.HasPrefix(text, `"Failed to watch cert and`)) &&
-		strings.Contains(text, "error creating fsnotify watcher")
 }
 
 // HarmlessKubernetes reports whether a message of a Kubernetes component at level

@@ -1,0 +1,65 @@
+package apiserver
+
+import (
+	"context"
+	"log/slog"
+
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
+)
+
+// certificateFiles are the files of client CAs and serving certificates, which are read again
+// when [trustedRequests] looks at them. Upstream runs a watch of the kernel for each, with a
+// stack of 128 kB and one of the 128 instances of inotify that Linux gives a user: in a process
+// with 20 servers that is a twentieth of its memory, and all instances.
+type certificateFiles struct {
+	files  []certificateFile
+	logged logging.Changes
+	log    *slog.Logger
+}
+
+// certificateFile is a content of upstream's that RunOnce reads again.
+type certificateFile interface {
+	dynamiccertificates.ControllerRunner
+	Name() string
+}
+
+// take replaces the contents of the files that the API server runs by ones that it only reads.
+func (f *certificateFiles) take(c *genericapiserver.Config, native *controlplane.Config) {
+	for _, authorities := range []*dynamiccertificates.CAContentProvider{&c.SecureServing.ClientCA,
+		&native.ClusterAuthenticationInfo.ClientCA, &native.ClusterAuthenticationInfo.RequestHeaderCA} {
+		if f.add(*authorities) {
+			*authorities = struct {
+				dynamiccertificates.CAContentProvider
+			}{*authorities}
+		}
+	}
+	if f.add(c.SecureServing.Cert) {
+		c.SecureServing.Cert = struct {
+			dynamiccertificates.CertKeyContentProvider
+		}{c.SecureServing.Cert}
+	}
+}
+
+// add adds a content if it is that of files.
+func (f *certificateFiles) add(content any) bool {
+	file, isFile := content.(certificateFile)
+	if isFile {
+		f.files = append(f.files, file)
+	}
+	return isFile
+}
+
+// read reads the files again. What was read before stays in use when one cannot be read.
+func (f *certificateFiles) read(ctx context.Context) {
+	for _, file := range f.files {
+		if err := file.RunOnce(ctx); err == nil {
+			f.logged.Forget(file.Name())
+		} else if f.logged.Changed(file.Name(), err.Error()) {
+			f.log.Warn("reading a certificate again failed, trying again", "file", file.Name(), "error", err)
+		}
+	}
+}
