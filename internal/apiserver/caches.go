@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/informers/admissionregistration"
 	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/tools/cache"
+	aggregatorinformers "k8s.io/kube-aggregator/pkg/client/informers/externalversions"
 )
 
 // cacheFillTimeout bounds the wait for the caches before the post-start hooks run.
@@ -141,6 +142,21 @@ func (f *readyInformers) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type
 func (f *readyInformers) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
 	if resource.Group == corev1.GroupName && (resource.Resource == "configmaps" || resource.Resource == "secrets") {
 		return nil, fmt.Errorf("the informers of %s have no data", resource.Resource)
+	}
+	return f.SharedInformerFactory.ForResource(resource)
+}
+
+// allInformers are the informers of built-in types and of APIServices. APIServices of CRDs, which
+// have no owner, are left out there.
+type allInformers struct {
+	informers.SharedInformerFactory
+	registrations aggregatorinformers.SharedInformerFactory
+}
+
+// ForResource implements [informers.SharedInformerFactory].
+func (f allInformers) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
+	if informer, err := f.registrations.ForResource(resource); err == nil {
+		return informer, nil
 	}
 	return f.SharedInformerFactory.ForResource(resource)
 }

@@ -268,7 +268,7 @@ func (b *builder) chain(c *configs) error {
 	b.caches.started = b.informers.settle
 	b.caches.factories = []informerFactory{b.informers, extensions, aggregator.APIRegistrationInformers}
 	b.run, b.server, b.crds = prepared.Run, aggregator.GenericAPIServer, extensions
-	b.stores = b.generic.RESTOptionsGetter
+	b.registrations, b.stores = aggregator.APIRegistrationInformers, b.generic.RESTOptionsGetter
 	b.resources, b.encryption = b.generic.MergedResourceConfig, b.generic.ResourceTransformers
 	b.Follower = servedtypes.Follower{
 		CRDs:        extensions,

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/rest"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration"
+	aggregatorinformers "k8s.io/kube-aggregator/pkg/client/informers/externalversions"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/crds"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/servedtypes"
@@ -39,6 +40,7 @@ type Server struct {
 	server               *genericapiserver.GenericAPIServer
 	loopback             *kube.Loopback
 	informers            *readyInformers
+	registrations        aggregatorinformers.SharedInformerFactory
 	resources            *serverstorage.ResourceConfig
 	namespaces           []string // that each server has
 	caches               *caches
@@ -159,10 +161,10 @@ func (s *Server) Discard() {
 // handler chain without a connection, as system:masters.
 func (s *Server) Loopback() *rest.Config { return rest.CopyConfig(s.server.LoopbackClientConfig) }
 
-// Informers returns the informers that the admission plugins and authorizers use, so that
-// the process has one cache for each type.
+// Informers returns the informers that the admission plugins and authorizers use, and by
+// ForResource also the aggregator's, so that the process has one cache for each type.
 func (s *Server) Informers() informers.SharedInformerFactory {
-	return s.informers.SharedInformerFactory
+	return allInformers{s.informers.SharedInformerFactory, s.registrations}
 }
 
 // Handle serves a path outside of the Kubernetes API. Requests are authenticated, and

@@ -147,9 +147,10 @@ func (s *server) start(ctx context.Context) error {
 			return err
 		}
 	}
-	served := s.api.Serves(corev1.SchemeGroupVersion.WithResource("events"))
-	if err := s.events.Serve(s.api.Loopback(), served); err != nil {
-		return err
+	if s.api.Serves(corev1.SchemeGroupVersion.WithResource("events")) {
+		if err := s.events.Serve(s.api.Loopback()); err != nil {
+			return err
+		}
 	}
 	if s.config.Manifests.Dir != "" {
 		if err := s.startManifests(ctx); err != nil {

@@ -9,7 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/retry"
@@ -24,7 +24,7 @@ const retiredRecheck = 2 * time.Minute
 // DropRetired removes authorities that a rotation has replaced from the config map for
 // aggregated API servers, until ctx ends.
 func (i *Identity) DropRetired(ctx context.Context, config *rest.Config) {
-	client, err := kubernetes.NewForConfig(config)
+	client, err := corev1.NewForConfig(config)
 	if err != nil {
 		i.config.Log.Error("aggregated API servers go on trusting authorities that a rotation has replaced", "error", err)
 		return
@@ -54,8 +54,8 @@ func (i *Identity) DropRetired(ctx context.Context, config *rest.Config) {
 
 // dropAuthorities removes the retired certificates from the config map for aggregated API
 // servers. The last certificate of a list stays.
-func dropAuthorities(ctx context.Context, client kubernetes.Interface, retired func(*x509.Certificate) bool) error {
-	maps := client.CoreV1().ConfigMaps(metav1.NamespaceSystem)
+func dropAuthorities(ctx context.Context, client corev1.ConfigMapsGetter, retired func(*x509.Certificate) bool) error {
+	maps := client.ConfigMaps(metav1.NamespaceSystem)
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		dropped := false
 		found, err := maps.Get(ctx, kube.AuthenticationConfigMap, metav1.GetOptions{})
