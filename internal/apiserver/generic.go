@@ -50,7 +50,8 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 	b.generic, b.informers, b.rbac = c, &readyInformers{SharedInformerFactory: applied.Informers}, applied.RBAC
 	b.extendAuthorization(c)
 	c.EffectiveVersion = builtVersion{c.EffectiveVersion}
-	c.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName) // kube.EnsureRBAC does the same work
+	// kube.EnsureRBAC does the work of the first one.
+	c.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName, kube.TokenTrackingHook)
 	if b.flowControl = b.options.Features.EnablePriorityAndFairness; !b.flowControl {
 		c.DisabledPostStartHooks.Insert(flowcontrolrest.PostStartHookName)
 	}

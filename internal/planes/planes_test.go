@@ -171,10 +171,8 @@ func awaitFirstWrites(t *testing.T, client kubernetes.Interface) {
 			_, noAuthority := core.ConfigMaps(namespace).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
 			errs = append(errs, noAccount, noAuthority)
 		}
-		for _, name := range []string{"extension-apiserver-authentication", "kube-apiserver-legacy-service-account-token-tracking"} {
-			_, err := core.ConfigMaps("kube-system").Get(ctx, name, metav1.GetOptions{})
-			errs = append(errs, err)
-		}
+		_, err = core.ConfigMaps("kube-system").Get(ctx, "extension-apiserver-authentication", metav1.GetOptions{})
+		errs = append(errs, err)
 		admin, err := client.RbacV1().ClusterRoles().Get(ctx, "admin", metav1.GetOptions{})
 		return errors.Join(append(errs, err)...) == nil && len(admin.Rules) > 0
 	})

@@ -26,6 +26,7 @@ import (
 //   them also where it is off. The RBAC hook waits a second before its first attempt. The hook
 //   for discovery waits up to 5 s for remote servers that do not answer. The identity lease is
 //   for other servers, and its controller holds up the stop while the lease cannot be written.
+//   The tracking of legacy tokens has a watch of its own, for a cleaner that does not run here.
 // Gain: without the wait of the RBAC hook a start takes a second less (bench, start;
 //   trial); the warm start with a silent aggregated server takes half a second, and 23 s
 //   with kube-apiserver (bench, silent-remote). Without the queue of the discovery hook, a
@@ -40,6 +41,9 @@ const (
 	// of others.
 	IdentityLeaseHook   = "start-kube-apiserver-identity-lease-controller"
 	IdentityLeaseGCHook = "start-kube-apiserver-identity-lease-garbage-collector"
+	// TokenTrackingHook writes the config map kube-apiserver-legacy-service-account-token-tracking,
+	// which only the cleaner of legacy tokens reads.
+	TokenTrackingHook = "start-legacy-token-tracking-controller"
 	// DiscoveryHook requests the discovery of remote servers.
 	DiscoveryHook = "apiservice-discovery-controller"
 	// DocumentsHook merges OpenAPI, and RemoteHook starts the availability controller. The

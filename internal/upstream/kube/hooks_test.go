@@ -23,6 +23,7 @@ func TestHooksExist(t *testing.T) {
 	for hook, path := range map[string]string{
 		IdentityLeaseHook:   "k8s.io/kubernetes/pkg/controlplane/apiserver",
 		IdentityLeaseGCHook: "k8s.io/kubernetes/pkg/controlplane/apiserver",
+		TokenTrackingHook:   "k8s.io/kubernetes/pkg/controlplane/apiserver",
 		DiscoveryHook:       "k8s.io/kube-aggregator/pkg/apiserver",
 		DocumentsHook:       "k8s.io/kube-aggregator/pkg/apiserver",
 		RemoteHook:          "k8s.io/kube-aggregator/pkg/apiserver",
