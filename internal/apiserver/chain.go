@@ -9,6 +9,8 @@ import (
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -324,10 +326,13 @@ func cachePolicy(etcd *genericoptions.EtcdOptions) (storage.CachePolicy, error) 
 // have no watch cache, as in kube-apiserver, and CustomResourceDefinitions have none,
 // because they are large and seldom read. With APIServices, which follow them, each
 // change would stay in the history of a watch cache, which shrinks with later changes only.
+// Quotas are few, and leases are hardly listed or watched where there are no nodes.
 func withDefaultCacheSizes(configured []string) ([]string, error) {
 	sizes := kubeapiserver.DefaultWatchCacheSizes()
-	sizes[apiextensionsv1.Resource("customresourcedefinitions")] = 0
-	sizes[apiregistrationv1.Resource("apiservices")] = 0
+	for _, uncached := range []schema.GroupResource{apiextensionsv1.Resource("customresourcedefinitions"),
+		apiregistrationv1.Resource("apiservices"), corev1.Resource("resourcequotas"), coordinationv1.Resource("leases")} {
+		sizes[uncached] = 0
+	}
 	user, err := genericoptions.ParseWatchCacheSizes(configured)
 	if err != nil {
 		return nil, fmt.Errorf("read --watch-cache-sizes: %w", err)
