@@ -71,6 +71,10 @@ func (o *Options) complete(ctx context.Context, cfg Config) (options.CompletedOp
 	s.Etcd.EncryptionProviderConfigFilepath = cmp.Or(s.Etcd.EncryptionProviderConfigFilepath, files.EncryptionConfig)
 	s.Etcd.EncryptionProviderConfigAutomaticReload = s.Etcd.EncryptionProviderConfigFilepath != ""
 	s.Etcd.SkipHealthEndpoints = true // addHealthChecks adds them
+	if _, inProcess := listener.Listener.(*unreachable); inProcess {
+		// The counts are metrics of the process: those of one server would replace those of another.
+		s.Etcd.StorageConfig.CountMetricPollPeriod = 0
+	}
 	sizes, err := withDefaultCacheSizes(s.Etcd.WatchCacheSizes)
 	if err != nil {
 		return options.CompletedOptions{}, err

@@ -41,8 +41,6 @@ func configuration(host *config.ServerConfiguration, name, journal string, spec 
 	if bytes, err := resource.ParseQuantity(spec.Quota.Bytes.Text); err == nil && bytes.Cmp(host.Planes.QuotaBackend) < 0 {
 		cfg.Etcd.Embedded.QuotaBackend = bytes
 	}
-	// The counts are metrics of the process: those of one server would replace those of another.
-	cfg.APIServer.Flags["etcd-count-metric-poll-period"] = "0"
 	cfg.APIs.Profile = cmp.Or(spec.Profile, cfg.APIs.Profile)
 	cfg.Backup.Dir, cfg.Backup.EncryptTo = BackupDir(host, name), host.Backup.EncryptTo
 	cfg.Backup.Schedule, cfg.Backup.Keep = spec.Backup.Schedule, cmp.Or(spec.Backup.Keep, cfg.Backup.Keep)
