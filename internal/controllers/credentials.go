@@ -59,13 +59,19 @@ func buildTokens(ctx context.Context, env *environment, client kubernetes.Interf
 	return func(ctx context.Context) { c.Run(ctx, workers) }, err
 }
 
+// checkCSRSigning checks that there is a key that signs.
+func checkCSRSigning(env *environment) notRun {
+	pair := env.config.Files.ClientSigner
+	if _, err := os.Stat(pair); os.IsNotExist(err) {
+		return "the server has no key of the client CA, so that " + pair + " does not exist"
+	}
+	return ""
+}
+
 // buildCSRSigning builds the signer of kubernetes.io/kube-apiserver-client requests. The
 // other signers are for kubelets.
 func buildCSRSigning(ctx context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
 	pair := env.config.Files.ClientSigner
-	if _, err := os.Stat(pair); os.IsNotExist(err) {
-		return nil, notRun("the server has no key of the client CA, so that " + pair + " does not exist")
-	}
 	// One file has the certificate and its key: the controller would read a pair of two files
 	// while a rotation has replaced one of them.
 	requests := env.config.Informers.Certificates().V1().CertificateSigningRequests()

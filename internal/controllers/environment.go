@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -40,8 +42,10 @@ type environment struct {
 	graph *garbagecollector.GraphBuilder
 	// background has the work that several controllers share.
 	background []func(context.Context)
-	ends       []func() // called when the controllers have stopped
-	restart    func()   // makes run return [errRestart]
+	restart    func() // makes run return [errRestart]
+	mu         sync.Mutex
+	ends       []func()      // called when the controllers have stopped
+	naming     []cache.Store // of objects that name types, see [namedTypes]
 
 	filesChanged <-chan struct{} // closed at the next change of Files
 	filesContent string          // before it; empty if the files cannot be used
@@ -81,20 +85,11 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string, restart 
 
 // chooseTypes sets up the types that garbage collector and quota monitor.
 func (e *environment) chooseTypes(ctx context.Context) error {
-	var naming []cache.Store
-	e.visible = newVisibleTypes(e.types, e.config, func() map[schema.GroupResource]bool { return namedTypes(naming) })
-	for _, resource := range needs(resourceQuotas, migrations) {
-		if !e.config.Types.Serves(resource) {
-			continue
+	e.visible = newVisibleTypes(e.types, e.config, e.namedTypes)
+	if e.config.Types.Serves(resourceQuotas) {
+		if err := e.watchNames(e.config.Informers.Core().V1().ResourceQuotas().Informer()); err != nil {
+			return fmt.Errorf("watch resource quotas: %w", err)
 		}
-		informer, err := e.config.Informers.ForResource(resource)
-		if err == nil {
-			err = e.watch(informer.Informer(), wakeWhenNamed(e.visible))
-		}
-		if err != nil {
-			return fmt.Errorf("watch %s: %w", resource.Resource, err)
-		}
-		naming = append(naming, informer.Informer().GetStore())
 	}
 	e.graphMonitors = e.newMonitors()
 	e.background = []func(context.Context){
@@ -108,6 +103,27 @@ func (e *environment) chooseTypes(ctx context.Context) error {
 	return nil
 }
 
+// awaitObject waits until the resource has an object. It returns false if ctx ends before.
+func (e *environment) awaitObject(ctx context.Context, resource schema.GroupResource) bool {
+	for ctx.Err() == nil {
+		changed := e.config.Population.Changed()
+		populated, _, err := e.config.Population.Populated(ctx, []schema.GroupResource{resource})
+		if populated[resource] {
+			return true
+		}
+		var retry <-chan time.Time
+		if err != nil {
+			retry = time.After(visibleRetry)
+		}
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-retry:
+		}
+	}
+	return false
+}
+
 // newMonitors returns the informer factory of one controller.
 func (e *environment) newMonitors() *monitors {
 	m := &monitors{set: e.monitorInformers}
@@ -118,7 +134,11 @@ func (e *environment) newMonitors() *monitors {
 // atEnd registers f to be called when the controllers have stopped. It removes
 // references to them from objects that live longer, such as the informers of the API
 // server.
-func (e *environment) atEnd(f func()) { e.ends = append(e.ends, f) }
+func (e *environment) atEnd(f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ends = append(e.ends, f)
+}
 
 // watch adds a handler to an informer until the controllers have stopped.
 func (e *environment) watch(informer cache.SharedInformer, handler cache.ResourceEventHandler) error {
@@ -129,6 +149,22 @@ func (e *environment) watch(informer cache.SharedInformer, handler cache.Resourc
 	// An error means that the informer has stopped.
 	e.atEnd(func() { _ = informer.RemoveEventHandler(registration) })
 	return nil
+}
+
+// watchNames makes the types visible that the objects of an informer name.
+func (e *environment) watchNames(informer cache.SharedIndexInformer) error {
+	e.mu.Lock()
+	e.naming = append(e.naming, informer.GetStore())
+	e.mu.Unlock()
+	return e.watch(informer, wakeWhenNamed(e.visible))
+}
+
+// namedTypes returns the types that ResourceQuotas and StorageVersionMigrations name.
+func (e *environment) namedTypes() map[schema.GroupResource]bool {
+	e.mu.Lock()
+	stores := slices.Clone(e.naming)
+	e.mu.Unlock()
+	return namedTypes(stores)
 }
 
 // end calls the functions of atEnd.

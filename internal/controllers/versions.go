@@ -32,16 +32,21 @@ func buildPolicyStatus(_ context.Context, env *environment, client kubernetes.In
 	return func(ctx context.Context) { c.Run(ctx, workers) }, err
 }
 
+// checkStorageVersionMigrator checks what the migrator needs.
+func checkStorageVersionMigrator(env *environment) notRun {
+	switch {
+	case !utilfeature.DefaultFeatureGate.Enabled(kubefeatures.StorageVersionMigrator):
+		return "the feature gate StorageVersionMigrator is off"
+	case !slices.Contains(env.selected, "garbage-collector-controller"):
+		return "it needs the garbage-collector-controller, which is off"
+	}
+	return ""
+}
+
 // buildStorageVersionMigrator needs the garbage collector's graph for the
 // resource versions of what it migrates.
 func buildStorageVersionMigrator(ctx context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
 	const name = "storage-version-migrator-controller"
-	if !utilfeature.DefaultFeatureGate.Enabled(kubefeatures.StorageVersionMigrator) {
-		return nil, notRun("the feature gate StorageVersionMigrator is off")
-	}
-	if !slices.Contains(env.selected, "garbage-collector-controller") {
-		return nil, notRun("it needs the garbage-collector-controller, which is off")
-	}
 	crds, err := apiextensions.NewForConfig(env.accountConfig(name))
 	if err != nil {
 		return nil, fmt.Errorf("make the CRD client: %w", err)
@@ -51,6 +56,9 @@ func buildStorageVersionMigrator(ctx context.Context, env *environment, client k
 		return nil, err
 	}
 	informer := env.config.Informers.Storagemigration().V1beta1().StorageVersionMigrations()
+	if err := env.watchNames(informer.Informer()); err != nil {
+		return nil, fmt.Errorf("watch migrations: %w", err)
+	}
 	dynamicClient, err := dynamic.NewForConfig(env.accountConfig(name))
 	if err != nil {
 		return nil, fmt.Errorf("make the dynamic client: %w", err)
@@ -63,12 +71,16 @@ func buildStorageVersionMigrator(ctx context.Context, env *environment, client k
 	return func(ctx context.Context) { concurrently(ctx, migrate.Run, version.Run, customResources.Run) }, nil
 }
 
-func buildStorageVersionGC(ctx context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
+func checkStorageVersionGC(*environment) notRun {
 	for _, gate := range []featuregate.Feature{features.APIServerIdentity, features.StorageVersionAPI} {
 		if !utilfeature.DefaultFeatureGate.Enabled(gate) {
-			return nil, notRun("the feature gate " + string(gate) + " is off")
+			return "the feature gate " + string(gate) + " is off"
 		}
 	}
+	return ""
+}
+
+func buildStorageVersionGC(ctx context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
 	informers := env.config.Informers
 	c := storageversiongc.NewStorageVersionGC(ctx, client, informers.Coordination().V1().Leases(),
 		informers.Internal().V1alpha1().StorageVersions())
