@@ -49,6 +49,9 @@ func (f *certificateFiles) add(content any) bool {
 	file, isFile := content.(certificateFile)
 	if isFile {
 		f.files = append(f.files, file)
+		ended, end := context.WithCancel(context.Background())
+		end()
+		file.Run(ended, 1) // ends the goroutines of its queue, which RunOnce does not use
 	}
 	return isFile
 }
