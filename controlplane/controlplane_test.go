@@ -2,7 +2,9 @@ package controlplane_test
 
 import (
 	"context"
+	"runtime"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,5 +37,28 @@ func TestZeroOptions(t *testing.T) {
 	<-cp.Done()
 	if err := cp.Err(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestStopLeavesNoGoroutines: control planes that have stopped leave nothing that runs.
+func TestStopLeavesNoGoroutines(t *testing.T) {
+	stopped := func() {
+		if err := start(t, controlplane.Options{}).Stop(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stopped() // starts what is started once for the process
+	before := runtime.NumGoroutine()
+	const lives = 3
+	for range lives {
+		stopped()
+	}
+	deadline := time.Now().Add(time.Minute)
+	for runtime.NumGoroutine() >= before+lives {
+		if time.Now().After(deadline) {
+			stacks := make([]byte, 1<<20)
+			t.Fatalf("%d goroutines have become %d:\n%s", before, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
+		}
+		runtime.Gosched()
 	}
 }
