@@ -48,7 +48,11 @@ func TestStopLeavesNoGoroutines(t *testing.T) {
 		}
 	}
 	stopped() // starts what is started once for the process
-	before := runtime.NumGoroutine()
+	before := 0
+	for before != runtime.NumGoroutine() { // the last ones end
+		before = runtime.NumGoroutine()
+		time.Sleep(100 * time.Millisecond)
+	}
 	const lives = 3
 	for range lives {
 		stopped()
