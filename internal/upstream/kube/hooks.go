@@ -41,8 +41,7 @@ const (
 	// of others.
 	IdentityLeaseHook   = "start-kube-apiserver-identity-lease-controller"
 	IdentityLeaseGCHook = "start-kube-apiserver-identity-lease-garbage-collector"
-	// TokenTrackingHook writes the config map kube-apiserver-legacy-service-account-token-tracking,
-	// which only the cleaner of legacy tokens reads.
+	// TokenTrackingHook writes a config map that only the cleaner of legacy tokens reads.
 	TokenTrackingHook = "start-legacy-token-tracking-controller"
 	// DiscoveryHook requests the discovery of remote servers.
 	DiscoveryHook = "apiservice-discovery-controller"

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/emicklei/go-restful/v3"
-	"k8s.io/apiserver/pkg/endpoints"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream"
@@ -26,7 +25,7 @@ import (
 // Why: the mux keeps the stack of each registration, for the message about a second one, and
 //   each route a regular expression of its path, which the router of Kubernetes does not use.
 //   Each route has its own description of parameters and responses that many have.
-// Gain: 3.4 MB of live heap of each server, of 12 MB of a further one in a process (bench,
+// Gain: 3.3 MB of live heap of each server, of 12 MB of a further one in a process (bench,
 //   library; trial).
 // Breaks: a start fails (DropRouteLeftovers), or requests panic. Tests: TestReadme.
 
@@ -54,7 +53,6 @@ func DropRouteLeftovers(servers ...*genericapiserver.GenericAPIServer) error {
 				}
 				shareParameters(route.ParameterDocs)
 				shareResponses(route)
-				shareMetadata(route)
 			}
 		}
 	}
@@ -91,8 +89,8 @@ func shareParameters(documented []*restful.Parameter) {
 	}
 }
 
-// responses and kinds (with verbs) are those of the routes of all servers.
-var responses, kinds sync.Map
+// responses are those of the routes of all servers.
+var responses sync.Map
 
 // maxResponses is the most that a route of Kubernetes has.
 const maxResponses = 4
@@ -103,7 +101,6 @@ func shareResponses(route *restful.Route) {
 		code    int
 		message string
 		model   reflect.Type
-		other   bool
 	}
 	if len(route.ResponseErrors) > maxResponses {
 		return
@@ -114,18 +111,8 @@ func shareResponses(route *restful.Route) {
 		if response.Headers != nil || response.Extensions != nil || !model.IsValid() || !model.IsZero() {
 			return
 		}
-		key[i].code, key[i].message, key[i].other = code, response.Message, response.IsDefault
-		key[i].model = reflect.TypeOf(response.Model)
+		key[i].code, key[i].message, key[i].model = code, response.Message, reflect.TypeOf(response.Model)
 	}
 	shared, _ := responses.LoadOrStore(key, route.ResponseErrors)
 	route.ResponseErrors = shared.(map[int]restful.ResponseError)
-}
-
-// shareMetadata replaces the kind and the verb of a route by equal ones of the process.
-func shareMetadata(route *restful.Route) {
-	key := [2]any{route.Metadata[endpoints.RouteMetaGVK], route.Metadata[endpoints.RouteMetaAction]}
-	if len(route.Metadata) == len(key) && key[0] != nil && key[1] != nil {
-		shared, _ := kinds.LoadOrStore(key, route.Metadata)
-		route.Metadata = shared.(map[string]any)
-	}
 }
