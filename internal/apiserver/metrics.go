@@ -18,11 +18,12 @@ import (
 
 // installMetrics serves /metrics with the metrics of upstream's registry, of
 // prometheus' default registry, which etcd uses, of the remote availability controller
-// (see gather), of custom resources, and with Config.Metrics. The first two have the
-// metrics of all servers of the process.
+// (see gather), of custom resources, of the objects in the store, and with Config.Metrics. The
+// first two have the metrics of all servers of the process.
 func (b *builder) installMetrics(server *genericapiserver.GenericAPIServer, extensions *crds.Server) error {
 	registry := prometheus.NewRegistry()
-	for _, collector := range append(extensions.Metrics(), b.config.Metrics...) {
+	for _, collector := range slices.Concat(extensions.Metrics(),
+		[]prometheus.Collector{b.config.Storage.ObjectMetrics()}, b.config.Metrics) {
 		if err := registry.Register(collector); err != nil {
 			return fmt.Errorf("register the metrics of the server: %w", err)
 		}
@@ -50,6 +51,13 @@ func isOfEncryptionKey(metric *dto.Metric) bool {
 	})
 }
 
+// isOfOneStore reports whether a metric family is one of [storage.ObjectMetrics]. In upstream's
+// registry the numbers of one server replace those of another.
+func isOfOneStore(family *dto.MetricFamily) bool {
+	return slices.Contains([]string{"apiserver_storage_objects", "apiserver_resource_objects",
+		"apiserver_resource_size_estimate_bytes"}, family.GetName())
+}
+
 // gather returns the metric families of upstream's registry, merged with those of the
 // remote availability controller, and the families of the default registry that upstream's
 // lacks: both registries collect metrics of the process and of the Go runtime.
@@ -58,6 +66,7 @@ func gather(remote prometheus.Gatherer) ([]*dto.MetricFamily, error) {
 	if err != nil {
 		return families, err
 	}
+	families = slices.DeleteFunc(families, isOfOneStore)
 	seen := map[string]*dto.MetricFamily{}
 	for _, family := range families {
 		family.Metric = slices.DeleteFunc(family.Metric, isOfEncryptionKey)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"sync"
+	"time"
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
@@ -71,9 +72,9 @@ func (o *Options) complete(ctx context.Context, cfg Config) (options.CompletedOp
 	s.Etcd.EncryptionProviderConfigFilepath = cmp.Or(s.Etcd.EncryptionProviderConfigFilepath, files.EncryptionConfig)
 	s.Etcd.EncryptionProviderConfigAutomaticReload = s.Etcd.EncryptionProviderConfigFilepath != ""
 	s.Etcd.SkipHealthEndpoints = true // addHealthChecks adds them
-	if _, inProcess := listener.Listener.(*unreachable); inProcess {
-		// The counts are metrics of the process: those of one server would replace those of another.
-		s.Etcd.StorageConfig.CountMetricPollPeriod = 0
+	period := &s.Etcd.StorageConfig.CountMetricPollPeriod
+	if _, inProcess := listener.Listener.(*unreachable); inProcess && *period == time.Minute { // upstream's default
+		*period = 0 // nobody reads the metrics, and each type takes a goroutine
 	}
 	sizes, err := withDefaultCacheSizes(s.Etcd.WatchCacheSizes)
 	if err != nil {

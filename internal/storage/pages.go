@@ -11,9 +11,9 @@ const (
 	// firstPage is the number of objects of the first page. Their size determines the number
 	// of objects of the next one.
 	firstPage = 20
-	// storePage and sizesPage are the sizes of pages, in bytes, of the stores of the API
-	// servers and of what reads the sizes of all objects.
-	storePage, sizesPage = 8 << 20, 1 << 20
+	// cachePage and clientPage are the sizes of pages, in bytes, of what reads for all clients,
+	// as a watch cache does, and of what reads for one client among many.
+	cachePage, clientPage = 8 << 20, 2 << 20
 	// maxSizesPage is the largest number of objects of the latter: those of the next type may
 	// be larger by far.
 	maxSizesPage = 100

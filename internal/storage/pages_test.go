@@ -34,7 +34,7 @@ func TestPagesAreBounded(t *testing.T) {
 		limit, want int64
 	}{{100, 10_000, 10_000}, {10 << 10, 10_000, 819}, {1 << 20, 10_000, 8}, {9 << 20, 10_000, 1}, {1 << 20, 5, 5}, {1 << 20, 0, 0}} {
 		objects := &sizedObjects{size: test.size}
-		pages := &pagedKV{KV: objects, page: storePage}
+		pages := &pagedKV{KV: objects, page: cachePage}
 		for range 2 {
 			if _, err := pages.Get(t.Context(), "/registry/", clientv3.WithLimit(test.limit)); err != nil {
 				t.Fatal(err)

@@ -72,11 +72,11 @@ func (g *getter) GetRESTOptions(resource schema.GroupResource, example runtime.O
 // newStore makes the store of one resource over the shared client.
 func (g *getter) newStore(config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object,
 	resourcePrefix string) (storage.Interface, factory.DestroyFunc, error) {
-	return g.newStoreWatching(g.storage.connection.NewWatcher(), config, newFunc, newListFunc, resourcePrefix)
+	return g.newStoreWatching(g.storage.connection.NewWatcher(), cachePage, config, newFunc, newListFunc, resourcePrefix)
 }
 
-// newStoreWatching is newStore with the watcher, which the store closes.
-func (g *getter) newStoreWatching(watcher clientv3.Watcher, config *storagebackend.ConfigForResource,
+// newStoreWatching is newStore with the watcher, which the store closes, and the size of pages.
+func (g *getter) newStoreWatching(watcher clientv3.Watcher, page int64, config *storagebackend.ConfigForResource,
 	newFunc, newListFunc func() runtime.Object, resourcePrefix string) (storage.Interface, factory.DestroyFunc, error) {
 	// A copy of the client with its own watcher and latency tracker. It shares the
 	// connection and is not closed.
@@ -85,9 +85,16 @@ func (g *getter) newStoreWatching(watcher clientv3.Watcher, config *storagebacke
 	own.Watcher = watcher
 	// Reads are linearizable even with one member: a serializable read right after a
 	// watch event may return an older object.
-	own.KV, own.Lease = s.quota.guard(s.connection.gated(&pagedKV{KV: own.KV, page: storePage})), gatedLease{own.Lease,
+	own.KV, own.Lease = s.quota.guard(s.connection.gated(&pagedKV{KV: own.KV, page: page})), gatedLease{own.Lease,
 		&s.connection}
-	return store.New(&own, s.compactor, config, newFunc, newListFunc, resourcePrefix, g.undecodable)
+	made, destroy, err := store.New(&own, s.compactor, config, newFunc, newListFunc, resourcePrefix, g.undecodable)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &countedStore{made, config.GroupResource, &s.objects}, func() {
+		destroy()
+		s.objects.last.Delete(config.GroupResource)
+	}, nil
 }
 
 // newPromptStore is newStore for a resource without a watch cache. The built-in ones share a
@@ -99,7 +106,7 @@ func (g *getter) newPromptStore(config *storagebackend.ConfigForResource, newFun
 	if !g.builtIn {
 		watcher, requests = g.storage.connection.NewWatcher(), &progressRequests{}
 	}
-	made, destroy, err := g.newStoreWatching(watcher, config, newFunc, newListFunc, resourcePrefix)
+	made, destroy, err := g.newStoreWatching(watcher, clientPage, config, newFunc, newListFunc, resourcePrefix)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -156,7 +156,7 @@ func (p *Population) readSizes(prefix string) error {
 	if prefix != everything {
 		root += "/"
 	}
-	kv, revision := &pagedKV{KV: p.storage.connection.Client, page: sizesPage}, int64(0)
+	kv, revision := &pagedKV{KV: p.storage.connection.Client, page: clientPage}, int64(0)
 	for key := root; ; {
 		response, err := kv.Get(p.storage.background, key, clientv3.WithRange(clientv3.GetPrefixRangeEnd(root)),
 			clientv3.WithLimit(maxSizesPage), clientv3.WithRev(revision))

@@ -70,6 +70,7 @@ type Storage struct {
 	background context.Context // ends with Close
 	cancel     context.CancelFunc
 	unmeasure  func()
+	objects    ObjectMetrics
 
 	mu       sync.Mutex
 	prefixes map[schema.GroupResource]string
@@ -131,6 +132,9 @@ func (s *Storage) run(f func(context.Context)) {
 
 // Population counts the objects of each resource from its first use on.
 func (s *Storage) Population() *Population { return s.population }
+
+// ObjectMetrics returns the metrics of the objects in the store.
+func (s *Storage) ObjectMetrics() *ObjectMetrics { return &s.objects }
 
 // Health makes a linearizable read. During a defragmentation the store is healthy.
 func (s *Storage) Health(ctx context.Context) error {
