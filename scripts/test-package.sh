@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 export PACKAGERS=$1
 scripts/packages.sh "$binary" v0.0.1 "$work/old"
 scripts/packages.sh "$binary" v0.0.2-rc.1 "$work/new"
-(cd packaging/tools && CGO_ENABLED=0 go build -o "$work/supervise" ./supervise)
+(cd e2e/packaging && CGO_ENABLED=0 go build -o "$work/supervise" ./supervise)
 cp "$kubectl" "$work/kubectl"
 cp "scripts/$test" scripts/service.sh "$work/"
 scripts/in-overlay.sh "$work" "$test"

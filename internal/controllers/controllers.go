@@ -105,9 +105,9 @@ type controller struct {
 	off bool
 	// needs are the resources that must be served.
 	needs []schema.GroupVersionResource
-	// first is the resource whose first object starts the controller, which does nothing without
-	// one; if empty, it starts at once.
-	first schema.GroupVersionResource
+	// whenUsed means that the controller starts with the first object of the first of them: it
+	// does nothing without one.
+	whenUsed bool
 	// account is the service account of the controller; without one it is the user
 	// system:kube-controller-manager.
 	account string
@@ -182,7 +182,7 @@ func build(ctx context.Context, cfg Config, env *environment,
 			}
 		}
 		run := c.startWhenUsed(env)
-		if c.first.Empty() || cfg.Population == nil {
+		if !c.whenUsed || cfg.Population == nil {
 			if run, err = c.start(ctx, env); err != nil {
 				return nil, nil, err
 			}
@@ -213,7 +213,7 @@ func (c *controller) start(ctx context.Context, env *environment) (runFunc, erro
 // an object: a controller takes 0.2 MB with its watch, and most servers have no such object.
 func (c *controller) startWhenUsed(env *environment) runFunc {
 	return func(ctx context.Context) {
-		if !env.awaitObject(ctx, c.first.GroupResource()) {
+		if !env.awaitObject(ctx, c.needs[0].GroupResource()) {
 			return
 		}
 		run, err := c.start(ctx, env)
