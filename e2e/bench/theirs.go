@@ -20,7 +20,6 @@ var genericControllers = []string{
 	"garbage-collector-controller",
 	"resourcequota-controller",
 	"clusterrole-aggregation-controller",
-	"legacy-serviceaccount-token-cleaner-controller",
 	"certificatesigningrequest-signing-controller",
 	"certificatesigningrequest-approving-controller",
 	"certificatesigningrequest-cleaner-controller",

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -222,8 +221,6 @@ type bootstrapUser struct{ *user.DefaultInfo }
 // bootstrapToken authenticates the bootstrap user. Each process makes its own and uses
 // it in the process only.
 type bootstrapToken string
-
-func newBootstrapToken() bootstrapToken { return bootstrapToken(uuid.NewString()) }
 
 // authenticate adds the user to the authenticators of c.
 func (t bootstrapToken) authenticate(c *genericapiserver.Config) {

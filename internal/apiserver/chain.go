@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -107,7 +108,7 @@ func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 		config: cfg, options: completed, settings: o.settings, cached: cached, files: certificateFiles{log: cfg.Log},
 		Server: &Server{
 			listener: cfg.Listener, profile: o.profile, loopback: kube.NewLoopback(), writes: newNamespaceWrites(),
-			drain: newDrain(), bootstrap: newBootstrapToken(), stopGrace: o.settings.Serving.StopGrace.Duration,
+			drain: newDrain(), bootstrap: bootstrapToken(rand.Text()), stopGrace: o.settings.Serving.StopGrace.Duration,
 			namespaces: completed.SystemNamespaces, storage: cfg.Storage, log: cfg.Log,
 		},
 	}
