@@ -69,7 +69,7 @@ func (b *builder) prepareGeneric(c *genericapiserver.Config, client kubernetes.I
 	c.LongRunningFunc = longRunning
 	c.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
 		l := &limits{
-			Limits: b.settings.Limits, bodySize: max(c.MaxRequestBodyBytes, 0), taken: &budgets{used: map[string]*usedBudget{}},
+			Limits: b.settings.Limits, bodySize: max(c.MaxRequestBodyBytes, 0), taken: newBudgets(),
 			serializer: c.Serializer, remote: b.isRemote, size: b.config.Storage.Population().Size,
 		}
 		// From the innermost.

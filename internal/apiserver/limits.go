@@ -80,6 +80,8 @@ type usedBudget struct {
 	users int
 }
 
+func newBudgets() *budgets { return &budgets{used: map[string]*usedBudget{}} }
+
 // acquire waits until each of the budgets has room, one after the other, or until ctx ends.
 // release may be called more than once.
 func (b *budgets) acquire(ctx context.Context, of ...budget) (release func(), ok bool) {

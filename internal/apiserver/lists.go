@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
@@ -179,7 +178,7 @@ func (l *limits) acquireList(ctx context.Context, cost int64) (release func(), o
 		return l.taken.acquire(ctx, budget{name, all / 10, cost})
 	case name == masterRequesters: // two lists of 5,000 objects at a time leave a part of two processors unused
 		return l.taken.acquire(ctx, budget{name, all * 3 / 20, cost})
-	case strings.HasPrefix(name, serviceaccount.ServiceAccountUsernamePrefix): // with a token of a Secret
+	case ofUnknownMaker(name):
 		return l.taken.acquire(ctx, ofUser, budget{secretsBudget, share, cost}, ofAll)
 	}
 	return l.taken.acquire(ctx, ofUser, ofAll)

@@ -54,7 +54,7 @@ func newTestGate() *limits {
 func newTestLimits(configured config.Limits) *limits {
 	return &limits{
 		Limits: configured, bodySize: 1 << 20, serializer: legacyscheme.Codecs,
-		remote: func(*request.RequestInfo) bool { return false }, taken: &budgets{used: map[string]*usedBudget{}},
+		remote: func(*request.RequestInfo) bool { return false }, taken: newBudgets(),
 	}
 }
 

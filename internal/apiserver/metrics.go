@@ -14,6 +14,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/crds"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
 // installMetrics serves /metrics with the metrics of upstream's registry, of
@@ -51,13 +52,6 @@ func isOfEncryptionKey(metric *dto.Metric) bool {
 	})
 }
 
-// isOfOneStore reports whether a metric family is one of [storage.ObjectMetrics]. In upstream's
-// registry the numbers of one server replace those of another.
-func isOfOneStore(family *dto.MetricFamily) bool {
-	return slices.Contains([]string{"apiserver_storage_objects", "apiserver_resource_objects",
-		"apiserver_resource_size_estimate_bytes"}, family.GetName())
-}
-
 // gather returns the metric families of upstream's registry, merged with those of the
 // remote availability controller, and the families of the default registry that upstream's
 // lacks: both registries collect metrics of the process and of the Go runtime.
@@ -66,7 +60,8 @@ func gather(remote prometheus.Gatherer) ([]*dto.MetricFamily, error) {
 	if err != nil {
 		return families, err
 	}
-	families = slices.DeleteFunc(families, isOfOneStore)
+	families = slices.DeleteFunc(families,
+		func(family *dto.MetricFamily) bool { return storage.IsObjectMetric(family.GetName()) })
 	seen := map[string]*dto.MetricFamily{}
 	for _, family := range families {
 		family.Metric = slices.DeleteFunc(family.Metric, isOfEncryptionKey)

@@ -74,7 +74,7 @@ func (o *Options) complete(ctx context.Context, cfg Config) (options.CompletedOp
 	s.Etcd.SkipHealthEndpoints = true // addHealthChecks adds them
 	period := &s.Etcd.StorageConfig.CountMetricPollPeriod
 	if _, inProcess := listener.Listener.(*unreachable); inProcess && *period == time.Minute { // upstream's default
-		*period = 0 // nobody reads the metrics, and each type takes a goroutine
+		*period = 0 // without a port no metrics are scraped, and the count of each type takes a goroutine
 	}
 	sizes, err := withDefaultCacheSizes(s.Etcd.WatchCacheSizes)
 	if err != nil {

@@ -54,6 +54,11 @@ func requesterName(ctx context.Context) string {
 	}
 }
 
+// ofUnknownMaker reports whether a name is that of service accounts with tokens of Secrets.
+func ofUnknownMaker(name string) bool {
+	return strings.HasPrefix(name, serviceaccount.ServiceAccountUsernamePrefix)
+}
+
 // makerMark separates the ID of a token from the name under which its maker's requests count.
 const makerMark = "/"
 

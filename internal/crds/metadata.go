@@ -32,8 +32,8 @@ const (
 
 func readsAs(ctx context.Context, what string) bool { return ctx.Value(readKey{}) == what }
 
-// NegotiateLists marks these requests for CustomResourceDefinitions by the content of the
-// response. Tables and metadata, for kubectl get and for the garbage collector, are read
+// NegotiateLists marks lists, watches and deletions of collections of CustomResourceDefinitions
+// by the content of the response. Tables and metadata, for kubectl get and for the garbage collector, are read
 // without schemas. Whole CRDs are read page by page.
 func NegotiateLists(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

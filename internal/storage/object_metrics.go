@@ -15,13 +15,24 @@ import (
 // for concurrent use.
 type ObjectMetrics struct{ last sync.Map } // storage.Stats by schema.GroupResource, with -1 objects after an error
 
+const (
+	storageObjects  = "apiserver_storage_objects"
+	resourceObjects = "apiserver_resource_objects"
+	resourceSize    = "apiserver_resource_size_estimate_bytes"
+)
+
+// IsObjectMetric reports whether the metric of that name is one of [ObjectMetrics].
+func IsObjectMetric(name string) bool {
+	return name == storageObjects || name == resourceObjects || name == resourceSize
+}
+
 var (
-	objectsByName = prometheus.NewDesc("apiserver_storage_objects",
+	objectsByName = prometheus.NewDesc(storageObjects,
 		"Deprecated, use apiserver_resource_objects. Objects of a resource at the last count, -1 after an error.",
 		[]string{"resource"}, nil)
-	objectsByResource = prometheus.NewDesc("apiserver_resource_objects",
+	objectsByResource = prometheus.NewDesc(resourceObjects,
 		"Objects of a resource at the last count, -1 after an error.", []string{"group", "resource"}, nil)
-	objectSizes = prometheus.NewDesc("apiserver_resource_size_estimate_bytes",
+	objectSizes = prometheus.NewDesc(resourceSize,
 		"Estimated size of the stored objects of a resource at the last count, -1 if it is not known.",
 		[]string{"group", "resource"}, nil)
 )
@@ -62,10 +73,10 @@ type countedStore struct {
 // Stats implements [storage.Interface].
 func (s *countedStore) Stats(ctx context.Context) (storage.Stats, error) {
 	stats, err := s.Interface.Stats(ctx)
+	last := stats
 	if err != nil {
-		s.metrics.last.Store(s.resource, storage.Stats{ObjectCount: -1})
-		return stats, err
+		last = storage.Stats{ObjectCount: -1}
 	}
-	s.metrics.last.Store(s.resource, stats)
-	return stats, nil
+	s.metrics.last.Store(s.resource, last)
+	return stats, err
 }
