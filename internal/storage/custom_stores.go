@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -26,10 +27,28 @@ const (
 	pageTimeout = 100 * time.Millisecond
 )
 
+// customWatchers is the number of watchers that the stores of custom resources share. The
+// watch stream of a watcher takes six goroutines and 50 kB. The watches of a stream wait for
+// each other when the progress of one is requested, so several watchers share the types.
+const customWatchers = 8
+
 // customStores has the open stores of custom resources. It is safe for concurrent use.
 type customStores struct {
-	mu   sync.Mutex
-	open map[*customStore]bool
+	mu       sync.Mutex
+	open     map[*customStore]bool
+	watchers []clientv3.Watcher
+	made     int // stores, whose watchers take turns
+}
+
+// watcher returns the watcher of the next store. The store does not close it.
+func (c *customStores) watcher(connection Connection) clientv3.Watcher {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.watchers) < customWatchers {
+		c.watchers = append(c.watchers, connection.NewWatcher())
+	}
+	c.made++
+	return sharedWatcher{c.watchers[c.made%len(c.watchers)]}
 }
 
 // withCacheOnUse makes the store of one version of a custom resource.
@@ -50,14 +69,19 @@ func (c *customStores) withCacheOnUse(below storage.Interface, destroy factory.D
 	}, nil
 }
 
-// close closes what is still open.
+// close closes what is still open. No store is made after it.
 func (c *customStores) close() {
 	c.mu.Lock()
 	open := slices.Collect(maps.Keys(c.open))
 	clear(c.open)
+	watchers := c.watchers
+	c.watchers = nil
 	c.mu.Unlock()
 	for _, store := range open {
 		store.close()
+	}
+	for _, watcher := range watchers {
+		_ = watcher.Close() // the watches have ended with their stores
 	}
 }
 

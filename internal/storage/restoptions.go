@@ -72,7 +72,11 @@ func (g *getter) GetRESTOptions(resource schema.GroupResource, example runtime.O
 // newStore makes the store of one resource over the shared client.
 func (g *getter) newStore(config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object,
 	resourcePrefix string) (storage.Interface, factory.DestroyFunc, error) {
-	return g.newStoreWatching(g.storage.connection.NewWatcher(), cachePage, config, newFunc, newListFunc, resourcePrefix)
+	watcher := g.storage.customs.watcher(g.storage.connection)
+	if g.builtIn {
+		watcher = g.storage.connection.NewWatcher()
+	}
+	return g.newStoreWatching(watcher, cachePage, config, newFunc, newListFunc, resourcePrefix)
 }
 
 // newStoreWatching is newStore with the watcher, which the store closes, and the size of pages.
