@@ -31,10 +31,15 @@ const (
 	maxWriteWait = 15 * time.Second
 )
 
-// bodies refuses bodies that take long to handle with 413, and has the writes of a user wait for
-// others of the same user, or answers 429: field management takes time with the square of the
-// number of entries of a map, a patch with the product of its entries and those of the object. The
-// controllers have no bounds.
+// handler bounds what next serves. endBodies is outside of bodies, which reads bodies and passes on
+// requests without the timeout.
+func (l *limits) handler(next http.Handler) http.Handler {
+	return endBodies(l.watches(l.lists(l.bodies(next))), commandBodyTimeout)
+}
+
+// bodies refuses bodies that take long to handle (413), and queues the writes of each user (429
+// after maxWriteWait). The time of field management grows with the square of the entries of a map,
+// that of a patch with its entries times those of the object. The controllers are exempt.
 func (l *limits) bodies(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
@@ -60,8 +65,8 @@ func (l *limits) bodies(next http.Handler) http.Handler {
 	})
 }
 
-// largest returns the bound of the size of a body, in bytes. All types of the two groups answer
-// a question.
+// largest returns the bound of the size of a body, in bytes. Both groups have review
+// types only.
 func (l *limits) largest(info *request.RequestInfo) int64 {
 	size, review := cmp.Or(l.bodySize, math.MaxInt64), l.LargestReview.Value()
 	if review > 0 && (info.APIGroup == authorizationv1.GroupName || info.APIGroup == authenticationv1.GroupName) {
@@ -189,7 +194,8 @@ const commandBodyTimeout = 30 * time.Second
 // its handler, sends the rest of the body, which net/http reads.
 const refusedBodyTimeout = 2 * time.Second
 
-// endRefusedBodies wraps the whole handler chain. endBodies, inside of it, replaces the deadline.
+// endRefusedBodies bounds the time for the body of an HTTP/1 request that is refused before its
+// handler. It wraps the whole handler chain; endBodies, inside of it, replaces the deadline.
 func endRefusedBodies(chain http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor == 1 && r.ContentLength != 0 {
@@ -199,8 +205,8 @@ func endRefusedBodies(chain http.Handler) http.Handler {
 	})
 }
 
-// setReadDeadline fails for requests from within the process. net/http resets deadlines for the
-// next request of a connection.
+// setReadDeadline sets the read deadline of the connection; it does nothing for in-process
+// requests. net/http resets the deadline for the next request of a connection.
 func setReadDeadline(w http.ResponseWriter, end time.Time) {
 	_ = http.NewResponseController(w).SetReadDeadline(end)
 }

@@ -32,6 +32,16 @@ const (
 	configMapsPath = "/api/v1/namespaces/a/configmaps"
 )
 
+func requestInfo(t *testing.T, r *http.Request) *request.RequestInfo {
+	t.Helper()
+	resolver := request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+	info, err := resolver.NewRequestInfo(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
 // sendBody sends a body through the limits, with 100 entries and 1 MiB, and returns the
 // response. It fails if the handler gets another body.
 func sendBody(t *testing.T, method, path, contentType, body string) *httptest.ResponseRecorder {
@@ -45,13 +55,8 @@ func sendBody(t *testing.T, method, path, contentType, body string) *httptest.Re
 	}))
 	r := httptest.NewRequestWithContext(asUser(t.Context(), "mallory"), method, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", contentType)
-	resolver := request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
-	info, err := resolver.NewRequestInfo(r)
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r.WithContext(request.WithRequestInfo(r.Context(), info)))
+	h.ServeHTTP(w, r.WithContext(request.WithRequestInfo(r.Context(), requestInfo(t, r))))
 	if len(limits.taken.used) > 0 {
 		t.Error("the write counts after its end")
 	}

@@ -55,6 +55,44 @@ func TestRefusedBody(t *testing.T) {
 	}
 }
 
+// TestSlowWrite: the body of a write that the limits read may take as long as its request.
+func TestSlowWrite(t *testing.T) {
+	t.Parallel()
+	for name, r := range map[string]*http.Request{
+		"a body that is measured":      httptest.NewRequestWithContext(t.Context(), http.MethodPatch, configMapsPath+"/a", nil),
+		"a body that the server reads": httptest.NewRequestWithContext(t.Context(), http.MethodPost, configMapsPath, nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			connection := &deadlines{ResponseWriter: httptest.NewRecorder()}
+			ctx, cancel := context.WithTimeout(asUser(t.Context(), "alice"), time.Hour)
+			defer cancel()
+			r := r.WithContext(request.WithRequestInfo(ctx, requestInfo(t, r)))
+			r.ContentLength = 4
+			read := false
+			r.Body = io.NopCloser(readerFunc(func(p []byte) (int, error) {
+				read = true
+				if until := time.Until(*connection.last); until < 50*time.Minute {
+					t.Errorf("the rest of the body has %s", until)
+				}
+				return copy(p, "null"), io.EOF
+			}))
+			endRefusedBodies(newTestLimits(testLimits).handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				if _, err := io.ReadAll(r.Body); err != nil {
+					t.Error(err)
+				}
+			}))).ServeHTTP(connection, r)
+			if !read {
+				t.Error("nothing has read the body")
+			}
+		})
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
 // TestBodyOfACommand: the request of a command goes on for longer than its body may take.
 func TestBodyOfACommand(t *testing.T) {
 	t.Parallel()

@@ -71,7 +71,6 @@ func (b *builder) wrapChain(c *genericapiserver.Config) {
 		handler = b.answerGroups(handler)
 		handler = crds.NegotiateLists(handler)
 		handler = b.writes.track(handler)
-		handler = endBodies(handler, commandBodyTimeout)
 		handler = b.trusted.track(handler)
 		handler = build(handler, c) // upstream's: authentication, audit, flow control, authorization
 		handler = b.drain.endAfterGrace(handler)

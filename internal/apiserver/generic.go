@@ -74,7 +74,7 @@ func (b *builder) prepareGeneric(c *genericapiserver.Config, client kubernetes.I
 		}
 		// From the innermost.
 		handler = b.profile.handler(handler, c.Serializer)
-		handler = l.watches(l.lists(l.bodies(handler)))
+		handler = l.handler(handler)
 		return genericapiserver.DefaultBuildHandlerChain(handler, c)
 	}
 	b.options.Authentication.ServiceAccounts.OptionalTokenGetter = b.profile.tokenGetter(client)

@@ -16,7 +16,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/util/flowcontrol"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -81,13 +80,8 @@ func takeAll(t *testing.T, g *limits) (release func()) {
 func ask(t *testing.T, ctx context.Context, h http.Handler, target string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(ctx, http.MethodGet, target, nil)
-	resolver := request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
-	info, err := resolver.NewRequestInfo(r)
-	if err != nil {
-		t.Fatal(err)
-	}
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r.WithContext(request.WithRequestInfo(r.Context(), info)))
+	h.ServeHTTP(w, r.WithContext(request.WithRequestInfo(r.Context(), requestInfo(t, r))))
 	return w
 }
 
