@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
 )
@@ -74,13 +75,16 @@ func (p *plane) park(x *watcher) bool {
 	defer p.mu.Unlock()
 	x.active = false
 	p.serving.Done()
-	if len(p.media) < maxMedia && x.format != nil {
-		if p.media == nil {
-			p.media = map[string]string{}
-		}
+	if p.state != falling || p.revision == "" || x.upToDate != p.revision {
+		return false
+	}
+	if p.media == nil {
+		p.media = map[string]string{}
+	}
+	if len(p.media) < maxMedia {
 		p.media[mediaKey(x.request)] = x.media
 	}
-	return p.state == falling && p.revision != "" && x.upToDate == p.revision
+	return true
 }
 
 // addWatch adds a watch. p.mu is held.
@@ -191,7 +195,7 @@ func (x *watcher) probe(ctx context.Context, handler http.Handler, client revisi
 	switch {
 	case !ok:
 		return false
-	case version == "" || x.ctx.Err() != nil:
+	case version == "" || x.ctx.Err() != nil || !client.serves(ctx, x.request):
 		return true
 	case !less(version, revision): // upstream sends no bookmark with the revision of the request
 		return x.confirm(revision, sent, nil)
@@ -203,7 +207,10 @@ func (x *watcher) probe(ctx context.Context, handler http.Handler, client revisi
 	defer cancel()
 	request := x.continued(ctx, version, url.Values{"allowWatchBookmarks": {"true"}, "timeoutSeconds": {"3"}})
 	answer := &probe{header: http.Header{}, format: x.format, ended: cancel}
-	handler.ServeHTTP(answer, request)
+	func() {
+		defer func() { _ = recover() }() // upstream's handler has logged the panic
+		handler.ServeHTTP(answer, request)
+	}()
 	switch {
 	case answer.code != http.StatusOK || answer.kind == watch.Error: // as of a version that was compacted
 		return true
@@ -284,6 +291,21 @@ func newRevisions(server *controlplane.ControlPlane) (revisions, error) {
 // current returns the revision of the store.
 func (r revisions) current(ctx context.Context) (string, error) {
 	return r.list(ctx, "/api/v1/namespaces", nil)
+}
+
+// serves reports whether the control plane itself serves the resource of the request: an aggregated
+// API server has resourceVersions of its own.
+func (r revisions) serves(ctx context.Context, request *http.Request) bool {
+	info, err := infos.NewRequestInfo(request)
+	if err != nil || info.APIGroup == "" {
+		return err == nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	data, err := r.client.Get().AbsPath("/apis/apiregistration.k8s.io/v1/apiservices", info.APIVersion+"."+info.APIGroup).
+		DoRaw(ctx)
+	var service apiregistrationv1.APIService
+	return err == nil && json.Unmarshal(data, &service) == nil && service.Spec.Service == nil
 }
 
 // advance writes, so that the revision is later than the last event of each watch. Upstream's

@@ -70,6 +70,8 @@ func (p *plane) serveWatch(w http.ResponseWriter, r *http.Request, mayWake func(
 	if err != nil {
 		return err
 	}
+	done = sync.OnceFunc(done)
+	defer done() // the handler may panic
 	x.beginEmpty(handler)
 	p.mu.Lock()
 	p.addWatch(x)
@@ -106,11 +108,8 @@ func (x *watcher) beginEmpty(handler http.Handler) {
 // legs serves the legs of a watch, the first one with the handler; nil if it is parked.
 func (x *watcher) legs(handler http.Handler) error {
 	for first := handler != nil; ; first = false {
-		if handler != nil {
-			x.serveLeg(handler, first)
-			if !x.plane.park(x) {
-				return nil
-			}
+		if handler != nil && !x.serveLeg(handler, first) {
+			return nil
 		}
 		var timeout <-chan time.Time
 		if !x.deadline.IsZero() {
@@ -126,10 +125,14 @@ func (x *watcher) legs(handler http.Handler) error {
 	}
 }
 
-// serveLeg has the control plane serve the watch, from where the client is.
-func (x *watcher) serveLeg(handler http.Handler, first bool) {
+// serveLeg has the control plane serve the watch, from where the client is. It reports whether the
+// watch waits for the next leg. The handler may panic with [http.ErrAbortHandler].
+func (x *watcher) serveLeg(handler http.Handler, first bool) (parked bool) {
 	l := &leg{watcher: x, header: http.Header{}, first: first}
-	defer l.open()
+	defer func() {
+		l.open()
+		parked = x.plane.park(x)
+	}()
 	request := x.request
 	if !first {
 		settings := url.Values{}
@@ -139,6 +142,7 @@ func (x *watcher) serveLeg(handler http.Handler, first bool) {
 		request = x.continued(x.ctx, x.upToDate, settings)
 	}
 	handler.ServeHTTP(l, request)
+	return
 }
 
 // continued returns the request of the client for what comes after the resourceVersion, with
