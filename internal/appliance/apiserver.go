@@ -6,11 +6,15 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 // runAPIServer is the Run of the API servers' part: it serves until ctx ends and the requests
@@ -33,6 +37,9 @@ func (s *server) runAPIServer(ctx context.Context, ready func()) error {
 	}
 	if err == nil {
 		err = api.CreateFirstObjects(ctx)
+	}
+	if previous := s.dir.Previous; err == nil && previous != nil && previous.FirstStart == datadir.Copied {
+		err = s.storage.DeleteStored(ctx, corev1.Resource("configmaps"), metav1.NamespaceSystem, kube.AuthenticationConfigMap)
 	}
 	if err != nil {
 		cancel()

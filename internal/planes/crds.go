@@ -5,14 +5,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
 	"slices"
 	"testing/fstest"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -28,9 +26,6 @@ const (
 	// definitionsLabel lets the creators of ControlPlanes read a config map of the host.
 	definitionsLabel = "planes.kube-hyper-mini.io/crds"
 	crdKind          = "CustomResourceDefinition"
-	// definitionsTimeout bounds the time in which another control plane delivers its CRDs: two
-	// that are new may wait for one another.
-	definitionsTimeout = 30 * time.Second
 )
 
 var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
@@ -113,19 +108,13 @@ func (m *Manager) definitionsIn(ctx context.Context, name ConfigMap) (found []js
 
 // definitionsOf returns the CRDs of another control plane, which it wakes.
 func (m *Manager) definitionsOf(ctx context.Context, name string) (found []json.RawMessage, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, definitionsTimeout, errors.New("it does not start"))
-	defer cancel()
 	source, err := m.plane(name)
 	if err != nil {
 		return nil, err
 	}
-	_, done, err := source.use(ctx, func() bool { return true })
-	switch {
-	case err == nil:
-	case err == errNotFound, err == errNotRunning, ctx.Err() != nil: //nolint:errorlint // not those in its reason
+	done, err := source.useAsSource(ctx)
+	if err != nil {
 		return nil, err
-	default: // its reason may be this one
-		return nil, fmt.Errorf("it does not start: kubectl get controlplane %s -o wide says why", name)
 	}
 	defer done()
 	source.mu.Lock()

@@ -61,10 +61,32 @@ func TestCRDs(t *testing.T) {
 	if !h.serves(t, "acme", "gizmos") {
 		t.Error("a start does not apply what was added")
 	}
+	// One that was never started begins with its CRDs, and so does its copy, with authorities of its own.
+	h.create(t, "template", from)
+	copied := h.create(t, "copy", map[string]any{"from": map[string]any{"controlPlane": "template"}})
+	if !h.serves(t, "copy", "gizmos") {
+		t.Error("the types of the copied control plane are not served")
+	}
+	if of := authorities(t, copied); strings.Count(of, "BEGIN") != 1 || of == authorities(t, h.client(t, "template")) {
+		t.Errorf("aggregated API servers of the copy trust %s", of)
+	}
 	h.create(t, "other", map[string]any{"crds": map[string]any{"controlPlane": "acme"}})
 	if !h.serves(t, "other", "gadgets") || !h.serves(t, "other", "gizmos") {
 		t.Error("the types of the other control plane are not served")
 	}
+}
+
+// authorities returns the authorities of clients that aggregated API servers of a control plane trust.
+func authorities(t *testing.T, client kubernetes.Interface) (found string) {
+	t.Helper()
+	eventually(t, "the authorities are published", func() bool {
+		o, err := client.CoreV1().ConfigMaps("kube-system").Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
+		if err == nil {
+			found = o.Data["client-ca-file"]
+		}
+		return found != ""
+	})
+	return found
 }
 
 // serves reports whether a control plane answers a list of a type of example.com.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
@@ -81,31 +82,76 @@ func markCopied(dir string) error {
 }
 
 // copy fills a directory from another control plane, which it puts to sleep first.
-func (c *controller) copy(ctx context.Context, from, target string) error {
+func (c *controller) copy(ctx context.Context, from, target string) (err error) {
+	defer func() {
+		if err = sourceError(err, from, anotherOrigin); err != nil {
+			err = fmt.Errorf("copy the control plane %s: %w", from, err)
+		}
+	}()
 	source, err := c.plane(from)
-	var release func()
-	if err == nil {
-		release, err = source.hold(ctx)
+	if err != nil {
+		return err
 	}
-	if err = sourceError(err, from, anotherOrigin); err != nil {
-		return fmt.Errorf("copy the control plane %s: %w", from, err)
+	if err := source.startOnce(ctx); err != nil {
+		return err
+	}
+	release, err := source.hold(ctx)
+	if err != nil {
+		return err
 	}
 	defer release()
+	dir, err := datadir.Lock(source.dir()) // a restore of it may run, or was interrupted
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
 	for _, name := range filled {
 		err := datadir.CopyTree(ctx, filepath.Join(source.dir(), name), filepath.Join(target, name))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("copy the control plane %s: %w", from, err)
+		if err != nil && (name != "encryption" || !errors.Is(err, fs.ErrNotExist)) {
+			return err
 		}
 	}
 	return nil
 }
 
-// anotherOrigin is what remains if the origin does not come.
+// startOnce starts a control plane that was never started: it has no data before, and not its CRDs.
+func (p *plane) startOnce(ctx context.Context) error {
+	p.mu.Lock()
+	started := p.made && (p.definitions != "" || len(p.spec.CRDs.ConfigMaps) == 0 && p.spec.CRDs.ControlPlane == "")
+	p.mu.Unlock()
+	if started {
+		return nil
+	}
+	done, err := p.useAsSource(ctx)
+	if err == nil {
+		done()
+	}
+	return err
+}
+
+// sourceTimeout bounds the time in which a control plane that another one is made from starts: two
+// that are new may wait for one another.
+const sourceTimeout = 30 * time.Second
+
+// useAsSource is use for another control plane that is made from this one.
+func (p *plane) useAsSource(ctx context.Context) (done func(), err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, sourceTimeout, errors.New("it does not start"))
+	defer cancel()
+	_, done, err = p.use(ctx, func() bool { return true })
+	switch {
+	case err == nil, err == errNotFound, err == errNotRunning, ctx.Err() != nil: //nolint:errorlint // not those in its reason
+		return done, err
+	default: // its reason may be that of the other one
+		return nil, fmt.Errorf("it does not start: kubectl get controlplane %s -o wide says why", p.name)
+	}
+}
+
+// anotherOrigin is the advice for an origin that will not exist.
 const anotherOrigin = "delete this ControlPlane and make another, as spec.from cannot change"
 
-// sourceError is the error about a control plane that another one is made from: one that does not
-// exist is no lack of the other. It names what else than making it can be done, and not why it is not
-// made: that may be this one, whose reason would grow.
+// sourceError explains why the control plane name cannot be copied. otherwise is what the user can
+// do instead of creating it. The error leaves out the reason for which name is not made: that may
+// be this error, which would grow with each retry.
 func sourceError(err error, name, otherwise string) error {
 	switch {
 	case errors.Is(err, errNotFound):
@@ -136,7 +182,7 @@ func (m *Manager) restore(ctx context.Context, from From, target string) (err er
 			from.Backup+from.Journal, err)
 	}
 	if err != nil && from.Journal != "" {
-		return fmt.Errorf("begin with the journal %s: %w; if it does not come, %s", from.Journal, err, anotherOrigin)
+		return fmt.Errorf("begin with the journal %s: %w; if it will not exist, %s", from.Journal, err, anotherOrigin)
 	}
 	if err != nil {
 		return err
@@ -150,7 +196,7 @@ func (m *Manager) restore(ctx context.Context, from From, target string) (err er
 	return err
 }
 
-// named are the backups among which the newest in a directory is.
+// named are the reasons of the backups from which backupBelow takes the newest in a directory.
 var named = []string{backup.ReasonManual, backup.ReasonScheduled, backup.ReasonUpgrade, backup.ReasonArchive}
 
 // backupBelow returns the backup at a path below dir: the file, or the newest in the directory.

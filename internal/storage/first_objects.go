@@ -56,6 +56,15 @@ func (s *Storage) CreateFirst(ctx context.Context, objects []FirstObject) error 
 	return nil
 }
 
+// DeleteStored deletes an object, if it exists, without a request. Nothing else may write meanwhile.
+func (s *Storage) DeleteStored(ctx context.Context, resource schema.GroupResource, namespace, name string) error {
+	key := store.NamespaceKeys(s.config.Prefix, s.prefix(resource), namespace) + name
+	if _, err := s.connection.GatedKV().Delete(ctx, key); err != nil {
+		return fmt.Errorf("delete %s %s/%s: %w", resource, namespace, name, err)
+	}
+	return nil
+}
+
 // encodeFirst returns the operation that stores the object.
 func encodeFirst(ctx context.Context, first FirstObject) (clientv3.Op, error) {
 	options, err := first.Stores.GetRESTOptions(first.Resource, first.Object)
