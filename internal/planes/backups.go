@@ -32,6 +32,9 @@ func (p *plane) nextBackup(of Backup) time.Time {
 	if closed.IsZero() {
 		return time.Time{} // it has no data yet
 	}
+	if written := p.modified("etcd", "member", "snap", "db"); written.After(closed) {
+		closed = written // the host was killed
+	}
 	if _, last, err := backup.Latest(BackupDir(p.manager.config.Host, p.name), backup.ReasonScheduled); err == nil &&
 		!last.Before(closed.Truncate(time.Second)) {
 		return time.Time{}

@@ -72,6 +72,14 @@ func TestArchive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	replaced, err := h.objects.Get(t.Context(), "acme", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	replaced.SetFinalizers(nil) // as kubectl replace does with a manifest
+	if _, err := h.objects.Update(t.Context(), replaced, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	h.remove(t, "acme")
 	if _, err := os.Stat(p.dir()); err == nil {
 		t.Error("the directory stays")
@@ -213,6 +221,13 @@ func TestBackupAsleep(t *testing.T) {
 		t.Errorf("the next backup, of the same data, is due at %s", next)
 	}
 	hasMaps(t, h.create(t, "copy", map[string]any{"from": map[string]any{"backup": "acme/" + filepath.Base(path)}}), true, false)
+	later := time.Now().Add(time.Minute) // the host was killed
+	if err := os.Chtimes(filepath.Join(p.dir(), "etcd", "member", "snap", "db"), later, later); err != nil {
+		t.Fatal(err)
+	}
+	if next := p.nextBackup(p.currentSpec().Backup); next.Before(later) {
+		t.Errorf("the next backup, of what was written since, is due at %s", next)
+	}
 }
 
 // TestObjectQuota: creations beyond the number are refused, and possible after a deletion.

@@ -77,7 +77,7 @@ func (m *Manager) Extend(o *controlplane.Options) {
 	o.Config = hostConfiguration(o.Config)
 	o.Resources = append(o.Resources, kind(m.config.Host))
 	o.Admission = append(o.Admission, controlplane.Admission{Name: "planes",
-		Operations: []admission.Operation{admission.Create}, Mutate: addFinalizer})
+		Operations: []admission.Operation{admission.Create, admission.Update}, Mutate: addFinalizer})
 	o.Controllers = append(o.Controllers, controlplane.Controller{Name: "planes", Run: m.run})
 	o.Middleware = func(next http.Handler) http.Handler {
 		m.host = next

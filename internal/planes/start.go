@@ -24,7 +24,7 @@ func (p *plane) wake(ctx context.Context) {
 	defer p.mu.Unlock()
 	if err != nil {
 		p.log().Warn("a control plane does not start", "error", err)
-		p.failure, p.failedAt = err, time.Now()
+		p.handler, p.failure, p.failedAt = nil, err, time.Now()
 		p.set(asleep)
 		return
 	}

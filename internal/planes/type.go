@@ -162,10 +162,10 @@ func durationOf(amount Amount, otherwise time.Duration) time.Duration {
 	return otherwise
 }
 
-// addFinalizer gives new objects the finalizer.
+// addFinalizer gives objects the finalizer, also those whose replacement has dropped it.
 func addFinalizer(_ context.Context, attributes admission.Attributes) error {
 	if o, ok := attributes.GetObject().(*object); ok && attributes.GetSubresource() == "" &&
-		!slices.Contains(o.Finalizers, finalizer) {
+		o.DeletionTimestamp.IsZero() && !slices.Contains(o.Finalizers, finalizer) {
 		o.Finalizers = append(o.Finalizers, finalizer)
 	}
 	return nil

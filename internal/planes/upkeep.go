@@ -28,7 +28,7 @@ func (m *Manager) upkeep(ctx context.Context, remove func(ctx context.Context, n
 // keep does what is due for one control plane.
 func (m *Manager) keep(ctx context.Context, p *plane, remove func(ctx context.Context, name string) error) {
 	p.mu.Lock()
-	spec, state, inUse := p.spec, p.state, p.requests > 0
+	spec, state, inUse := p.spec, p.state, p.requests > 0 || p.state == waking // for a request
 	busy, used, due := p.lastBusy(), p.lastUsed, p.backupDue
 	p.mu.Unlock()
 	after := durationOf(spec.SleepAfter, m.config.Host.Planes.SleepAfter.Duration)

@@ -91,6 +91,10 @@ func TestLastWrite(t *testing.T) {
 		if deleted == kept {
 			t.Errorf("written %s ago, it is deleted: %t", age, deleted)
 		}
+		p.state, deleted = waking, false
+		if c.keep(t.Context(), p, func(context.Context, string) error { deleted = true; return nil }); deleted {
+			t.Error("it is deleted while a request waits for its start")
+		}
 	}
 }
 
