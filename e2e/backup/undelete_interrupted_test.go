@@ -53,7 +53,7 @@ func undeleteInterrupted(u undeletion) {
 	first, _, _ := strings.Cut(strings.TrimSpace(list), "\n")
 	u.s.Kubectl("", "label", "-n", "halved", first, "changed=since")
 
-	harness.Contains(u, u.run(harness.ExitOK, "undelete", "namespace", "halved", "--dry-run"), "which a run that did not end began with", "create ", "exists ")
+	harness.Contains(u, u.run(harness.ExitOK, "undelete", "namespace", "halved", "--dry-run"), "continuing an interrupted run", "create ", "exists ")
 	harness.Contains(u, u.run(harness.ExitOK, "undelete", "namespace", "halved"), "created ", "exists ")
 	for i := range gadgets {
 		gadget := u.get("gadgets.example.com", "halved", fmt.Sprintf("g-%d", i))

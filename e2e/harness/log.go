@@ -9,7 +9,7 @@ import (
 // test.
 var slowMachineLines = []string{
 	// ours
-	"still starting", "the health check failed: the watchdog is not notified", "this server's key in etcd was not renewed; trying again",
+	"still starting", "the health check failed: the watchdog is not notified", "renewing this server's key in etcd failed, trying again",
 	"slow openapi aggregation of",      // apiextensions-apiserver's
 	"retrying of unary invoker failed", // of etcd's client
 	// etcd's

@@ -47,7 +47,8 @@ func send(ctx context.Context, kubeconfig []byte, method, path string,
 // ErrNoAnswer is in errors about a server that does not answer.
 var ErrNoAnswer = errors.New("is it running?")
 
-// ErrNoCredentials is in errors about a request that was not sent for want of credentials.
+// ErrNoCredentials is in errors about a request that was not sent because the kubeconfig's command for
+// credentials failed.
 var ErrNoCredentials = errors.New("run it by hand to see why")
 
 // NoAnswer returns the error of a request to a server that does not answer, without the
@@ -95,7 +96,7 @@ func unexpected(host string, response *http.Response, body []byte) error {
 	return fmt.Errorf("the server at %s answers %s: %s", host, response.Status, text)
 }
 
-// post sends a POST request to the server of the kubeconfig, and has read read the response.
+// post sends a POST request to the server of the kubeconfig, and calls read with the response.
 // host is the URL of the server.
 func post(ctx context.Context, kubeconfig []byte, path string, read func(host string, body io.Reader) error) error {
 	response, host, err := send(ctx, kubeconfig, http.MethodPost, path, 0)

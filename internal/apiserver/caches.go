@@ -85,8 +85,9 @@ type readyInformers struct {
 	own atomic.Pointer[map[reflect.Type]bool] // nil until settle
 }
 
-// Admissionregistration implements [informers.SharedInformerFactory]. The plugins of policies look
-// first whether the informers have synced, and then each 0.1 s: the first look waits for that.
+// Admissionregistration implements [informers.SharedInformerFactory]. Policy plugins
+// check whether the informers have synced, and then again every 100 ms: here each check waits up to
+// 100 ms.
 func (f *readyInformers) Admissionregistration() admissionregistration.Interface {
 	return admissionregistration.New(awaitedInformers{f.SharedInformerFactory}, metav1.NamespaceAll, nil)
 }
@@ -146,8 +147,8 @@ func (f *readyInformers) ForResource(resource schema.GroupVersionResource) (info
 	return f.SharedInformerFactory.ForResource(resource)
 }
 
-// allInformers are the informers of built-in types and of APIServices. APIServices of CRDs, which
-// have no owner, are left out there.
+// allInformers are the informers of built-in types and of APIServices. The informer of APIServices
+// leaves out those of CRDs, which have no owner.
 type allInformers struct {
 	informers.SharedInformerFactory
 	registrations aggregatorinformers.SharedInformerFactory

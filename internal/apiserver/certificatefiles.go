@@ -27,7 +27,8 @@ type certificateFile interface {
 	Name() string
 }
 
-// take replaces the contents of the files that the API server runs by ones that it only reads.
+// take makes certificateFiles reload the certificates of c and native. It hides their Run from the API
+// server, which would watch each file.
 func (f *certificateFiles) take(c *genericapiserver.Config, native *controlplane.Config) {
 	for _, authorities := range []*dynamiccertificates.CAContentProvider{&c.SecureServing.ClientCA,
 		&native.ClusterAuthenticationInfo.ClientCA, &native.ClusterAuthenticationInfo.RequestHeaderCA} {

@@ -286,7 +286,8 @@ type unprepared[T any] struct {
 	genericapiserver.DelegationTarget
 }
 
-// withoutPreparation returns the delegate whose method PrepareRun is prepare, which has a private type.
+// withoutPreparation wraps the delegate so that its PrepareRun does nothing. The second argument, its
+// method PrepareRun, only infers T: that type is not exported.
 func withoutPreparation[T any](delegate genericapiserver.DelegationTarget, _ func() T) unprepared[T] {
 	return unprepared[T]{delegate}
 }

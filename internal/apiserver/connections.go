@@ -14,8 +14,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
-// idleRead is what a connection takes, besides two headers, while it has no request: the TLS
-// handshake, and what is left of the body of a refused request, of which net/http reads 256 KiB.
+// idleRead is what a connection may send without a request, besides two headers: the TLS handshake,
+// and the rest of the body of a refused request, of which net/http reads 256 KiB.
 // Upstream's bound of a header is 1 MiB.
 const idleRead = 256 << 10
 

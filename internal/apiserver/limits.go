@@ -62,8 +62,8 @@ func (l *limits) watches(next http.Handler) http.Handler {
 	})
 }
 
-// budget is what all requests together have that count under a name, and what one of them takes
-// of it: more than size counts as all of it.
+// budget is a named limit that requests share, and what one request takes of it. One that takes
+// more than size takes all of it.
 type budget struct {
 	name        string
 	size, taken int64

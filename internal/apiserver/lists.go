@@ -30,7 +30,7 @@ const (
 	maxObject = 3 << 19
 	// yamlCost is how many times more than in JSON a list in YAML costs.
 	yamlCost = 8
-	// maxClientWait bounds the time for which a list counts that waits for its client.
+	// maxClientWait bounds how long a list counts while its client does not read.
 	maxClientWait = 2 * time.Second
 	// maxListWait bounds the time that a large list waits before it is refused.
 	maxListWait = 15 * time.Second
@@ -162,11 +162,11 @@ const (
 	secretsBudget = "tokens of Secrets"
 )
 
-// acquireList waits, at most maxListWait, until a list of that cost may be served: for those of
-// its requester before it takes a place behind those of others. A user may be allowed to make
-// tokens in many namespaces: all tokens of Secrets together have as much as one user, so that a
-// user has a quarter at most. A list above an eighth counts as an eighth, and is the only one of
-// its user. release may be called more than once.
+// acquireList waits, at most maxListWait, until the budgets have room for a list of that cost: first
+// the budget of its requester, so that it takes no place of others meanwhile, then that of all. All
+// tokens of Secrets share the budget of one user: a user may be allowed to make tokens in many
+// namespaces, and so has at most a quarter. A list above an eighth counts as an eighth, and is the
+// only one of its user. release may be called more than once.
 func (l *limits) acquireList(ctx context.Context, cost int64) (release func(), ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, maxListWait)
 	defer cancel()

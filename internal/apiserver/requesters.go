@@ -23,10 +23,10 @@ const (
 )
 
 // requesterName returns the name under which a request counts: the user, controllerRequesters or
-// masterRequesters. Requests with a token count for the user who has made it. Those with
-// tokens of system:masters, or of Secrets, whose makers are not known, count for the
-// namespace of the service account: who may create one may create any number. The
-// controllers do not share with users, nor with other accounts of kube-system, which may
+// masterRequesters. Requests with a token count for the user who has made it. Requests with
+// a token that system:masters have made, or with a token of a Secret, whose maker is not known, count
+// for the namespace of the service account: a client that may create one account may create any
+// number. The controllers do not share with users, nor with other accounts of kube-system, which may
 // be those of operators.
 func requesterName(ctx context.Context) string {
 	requester, known := request.UserFrom(ctx)

@@ -151,7 +151,8 @@ func printRestored(out io.Writer, dataDir string, restored *backup.Restored) err
 		text += fmt.Sprintf("the control planes in %s are as they were, and have backups of their own\n", kept)
 	}
 	if restored.Old != "" && otherAuthority(restored.Old, dataDir) {
-		text += "the certificate authority is another one than before: who trusts that does not accept this server\n"
+		text += "the certificate authority differs from the previous one: " +
+			"clients that trust the previous one reject this server\n"
 	}
 	if restored.Old != "" {
 		text += fmt.Sprintf("the previous content is in %s\n", restored.Old)

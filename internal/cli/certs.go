@@ -166,9 +166,9 @@ func newCertsRevokeAdmin() *cobra.Command {
 and kubeconfig. Other clients are not affected.
 
 The key is that of pki/admin.crt in this data directory, and is listed in
-pki/revoked-keys. Of several servers on one etcd, run the command on each: their
-administrators have the same key. Aggregated API servers still accept the key from clients that connect
-with them directly: "certs rotate client --overlap 0s" invalidates all client
+pki/revoked-keys. With several servers on one etcd, run the command on each: their
+administrators share the key. Aggregated API servers still accept the key from clients
+that connect to them directly: "certs rotate client --overlap 0s" invalidates all client
 certificates. A backup that was made before does not list the key: run the command again
 after restoring it.`,
 		Example: `  kube-hyper-mini certs revoke-admin`,

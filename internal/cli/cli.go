@@ -124,9 +124,9 @@ func newRoot(out io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kube-hyper-mini",
 		Short: "The Kubernetes control plane without the containers, in one process",
-		Long: `Commands work on one server: that of --kubeconfig; else of --data-dir or --config; else
-of $KUBE_HYPER_MINI_DATA_DIR; else the one of this machine. Only where there is none do
-kubectl, history and undelete use KUBECONFIG.
+		Long: `A command works on one server. --kubeconfig names it; without that, --data-dir or
+--config; without those, $KUBE_HYPER_MINI_DATA_DIR; otherwise it is the server of this
+machine. If this machine has none, kubectl, history and undelete use KUBECONFIG.
 
 This is the Kubernetes control plane without the containers, in one process: etcd, the
 API server with CRDs and aggregation, and the generic controllers. Start it with

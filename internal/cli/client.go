@@ -106,7 +106,7 @@ func (f *clientFlags) readServer(cmd *cobra.Command) ([]byte, error) {
 	}
 	loaded, err := clientcmd.LoadFromFile(f.kubeconfig)
 	if err != nil {
-		return data, nil // who uses it reports that it is no kubeconfig
+		return data, nil // the caller reports that it is not a kubeconfig
 	}
 	if err := clientcmd.ResolveLocalPaths(loaded); err != nil {
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)

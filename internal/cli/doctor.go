@@ -61,7 +61,7 @@ or the configuration is invalid, 4 something was found.`,
 	return cmd
 }
 
-// examine checks the data directory and its server or, with --kubeconfig, that and its server.
+// examine checks the data directory and its server or, with --kubeconfig, that file and its server.
 func examine(cmd *cobra.Command, flags *clientFlags) (*doctor.Report, error) {
 	kubeconfig, unreadable := flags.read(cmd)
 	if flags.kubeconfig != "" {

@@ -28,14 +28,15 @@ func newKubectl() *cobra.Command {
 	return &cobra.Command{
 		Use:   kubectlName + " [--data-dir DIR | --config FILE] [--plane NAME] [ARGUMENT...]",
 		Short: "Run kubectl as the administrator of the local server",
-		Long: `Run kubectl, which is in this program. As for all commands, the server is that of
---kubeconfig; else the one that --data-dir or --config names, which come before
-kubectl's own arguments; else that of KUBE_HYPER_MINI_DATA_DIR or of this machine. Where
-there is none, kubectl uses KUBECONFIG, or ~/.kube/config for "kubectl config".
+		Long: `Run kubectl, which is in this program. --kubeconfig names the server, as for all
+commands; without that, --data-dir or --config, which come before kubectl's own
+arguments; without those, KUBE_HYPER_MINI_DATA_DIR; otherwise it is the server of this
+machine. If there is none, kubectl uses KUBECONFIG, or ~/.kube/config for "kubectl
+config".
 --plane, also before kubectl's own arguments, names a ControlPlane of the local server.
 
-Of root it runs as the owner of the data directory: give files that this user may not
-read on standard input (-f - < FILE).
+When root runs it, it runs as the owner of the data directory: pass files that this user
+may not read on standard input (-f - < FILE).
 
 Errors, exit codes and plugins (kubectl-NAME in PATH) are those of kubectl.`,
 		Example: `  kube-hyper-mini kubectl get namespaces

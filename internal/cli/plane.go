@@ -104,7 +104,7 @@ func noteJournal(cmd *cobra.Command, flags *configFlags, cfg *config.ServerConfi
 	return nil
 }
 
-// mustSleep is err of a restore into the directory of the control plane, which must sleep.
+// mustSleep adds the remedy to the error of a restore into a control plane that is awake.
 func mustSleep(plane string, err error) error {
 	if plane == "" || !errors.Is(err, datadir.ErrLocked) {
 		return err
@@ -160,8 +160,8 @@ func withPlaneJournal(cfg *config.ServerConfiguration, plane string,
 	case name == "." || name != path.Base(name) || !filepath.IsLocal(name):
 		return nil, fmt.Errorf("the control plane %s has no journal yet: its status.journal is %q", plane, name)
 	case cfg.Planes.Journal == "":
-		return nil, usageError(fmt.Errorf("where the journal of the control plane %s is, is not known: name the file with "+
-			"planes.journal with --config, or name the journal with --from", plane))
+		return nil, usageError(fmt.Errorf("the journal of the control plane %s cannot be found, because this configuration "+
+			"has no planes.journal: name the server's file with --config, or the journal with --from", plane))
 	}
 	changed := *cfg
 	changed.Etcd.External = config.Default().Etcd.External // the keys of control planes have no other prefix

@@ -95,7 +95,7 @@ func runUndelete(cmd *cobra.Command, flags *undeleteFlags, args []string) (err e
 func printPlan(w io.Writer, plan *undelete.Plan) error {
 	continues := ""
 	if plan.Continues {
-		continues = ", which a run that did not end began with"
+		continues = ", continuing an interrupted run"
 	}
 	if _, err := fmt.Fprintf(w, "as of revision %d (%s)%s\n", plan.Revision, plan.Time.Local().Format(time.DateTime),
 		continues); err != nil {

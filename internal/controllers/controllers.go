@@ -44,9 +44,8 @@ type Config struct {
 	// Elect enables leader election: other processes may run controllers on the same
 	// store.
 	Elect bool
-	// LockID names a lock that this process holds, and held before it by processes that
-	// have ended: it takes over their lease at once. If it is empty, it waits until the
-	// lease has expired.
+	// LockID names a lock that this process holds. A process that held it before has ended, so this
+	// one takes over its lease at once. Without LockID it waits until the lease has expired.
 	LockID string
 	// Alone reports whether only one API server uses the store at this moment; nil
 	// if that is unknown. A server that starts later reads everything first.
@@ -218,7 +217,7 @@ func (c *controller) startWhenUsed(env *environment) runFunc {
 		}
 		run, err := c.start(ctx, env)
 		if err != nil {
-			env.config.Log.Error("a controller does not run; it is tried again when the server starts", "error", err)
+			env.config.Log.Error("starting a controller failed; it is tried at the next start of the controllers", "error", err)
 			return
 		}
 		env.monitorInformers.start(ctx.Done())

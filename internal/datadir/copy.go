@@ -98,7 +98,7 @@ func CopyTree(ctx context.Context, from, to string) error {
 }
 
 // TreeSize returns the room that the regular files below a directory take on the disk, in bytes.
-// With an error it is that of the files before.
+// With an error it is the size of the files counted so far.
 func TreeSize(dir string) (size int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {

@@ -11,13 +11,13 @@
 //	pki/                     CAs, certificates and keys (see package pki)
 //	encryption/              the keys that encrypt resources in etcd
 //	etcd/                    the embedded member's data
-//	backups/                 backups of backups, unless backup.dir is set
+//	backups/                 backups, unless backup.dir is set
 //	journal/                 the spool of the journal
 //	restored-from.json       the journal that was restored
 //	restored-config/         the configuration in the restored backup
 //	before-restore-TIME/     the content before a restore
 //	before-import/           the content before an import of a bundle
-//	swap.json                the journal of a restore or import that moves files
+//	swap.json                an exchange of the content by a restore, until it is finished
 //
 // Directories are 0700 and files 0600, except certificates (0644) and files for
 // which the configuration sets another mode (kubeconfig.mode). The variable layout has every

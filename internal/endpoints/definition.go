@@ -62,9 +62,9 @@ func Install(ctx context.Context, client *rest.Config, log *slog.Logger) error {
 	return awaitServed(ctx, client, log)
 }
 
-// write writes the definition, and reports whether it was missing or older. An older one that
-// cannot be updated (a webhook may refuse it, whose server is found with objects of this type
-// only) stays in use, with a warning.
+// write writes the definition, and reports whether it was missing or older. If an older one cannot be
+// updated, it stays in use, with a warning: a webhook may refuse the update, and its server may be
+// named by a ServiceEndpoint only.
 func write(ctx context.Context, client dynamic.Interface, log *slog.Logger) (written bool, err error) {
 	wanted, err := definition()
 	if err != nil {

@@ -61,7 +61,7 @@ func (m *Member) Run(ctx context.Context, ready func()) error {
 			return nil
 		}
 		if err := m.renew(ctx); err != nil && ctx.Err() == nil {
-			m.log.Warn("this server's key in etcd was not renewed; trying again", "error", err)
+			m.log.Warn("renewing this server's key in etcd failed, trying again", "error", err)
 		}
 	}
 }

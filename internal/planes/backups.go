@@ -88,7 +88,7 @@ func (p *plane) backupAsleep(ctx context.Context) {
 	defer p.mu.Unlock()
 	p.backupDue = time.Time{}
 	if err != nil && ctx.Err() == nil {
-		p.log().Warn("the scheduled backup of a control plane failed; it is tried again", "error", err)
+		p.log().Warn("the scheduled backup of a control plane failed, trying again", "error", err)
 		p.backupDue = time.Now().Add(backupRetry)
 	}
 }

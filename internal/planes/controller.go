@@ -64,7 +64,7 @@ func (m *Manager) run(ctx context.Context, config *rest.Config) error {
 	}
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: enqueue, DeleteFunc: enqueue,
-		UpdateFunc: func(old, o any) { // a status that was written is nothing to do, also after a failure
+		UpdateFunc: func(old, o any) { // a status update needs no reconcile, also after a failure
 			if before, now := old.(metav1.Object), o.(metav1.Object); before.GetGeneration() != now.GetGeneration() ||
 				before.GetDeletionTimestamp().IsZero() != now.GetDeletionTimestamp().IsZero() {
 				enqueue(o)
@@ -158,20 +158,20 @@ func (c *controller) know(o *object) *plane {
 	return p
 }
 
-// handle reconciles one ControlPlane, and has it tried again after an error.
+// handle reconciles one ControlPlane, and retries it after an error.
 func (c *controller) handle(ctx context.Context, name string) reconcile.Result {
 	err := c.reconcile(ctx, name)
 	if err == nil || ctx.Err() != nil {
 		return reconcile.Done()
 	}
 	if !apierrors.IsConflict(err) {
-		c.config.Log.Warn("a control plane is not as its object says; it is tried again", "plane", name, "error", err)
+		c.config.Log.Warn("reconciling a ControlPlane failed, trying again", "plane", name, "error", err)
 	}
 	return reconcile.Retry()
 }
 
-// kept is what the informer keeps of a ControlPlane: its text in one piece. The object has twenty
-// parts, of which each would hold back some memory that control planes have used before they slept.
+// kept is what the informer keeps of a ControlPlane: its text in one piece. A decoded object would be
+// twenty allocations, each of which may keep freed memory from being returned to the system.
 type kept struct {
 	metav1.ObjectMeta // what informers and their handlers read
 	text              []byte
@@ -256,7 +256,7 @@ func (p *plane) status() Status {
 	switch {
 	case p.failure != nil:
 		s.Phase, s.Message = phaseFailed, p.failure.Error()
-	case p.state == awake || p.state == falling:
+	case p.state == awake || p.state == stopping:
 		s.Phase = phaseAwake
 	}
 	return s

@@ -17,9 +17,9 @@ import (
 )
 
 // mayWake reports whether a request to a control plane that sleeps has a certificate or token that
-// the control plane has signed, or is that of an administrator from the host: nobody else can have
-// servers started. Whether a credential is expired or revoked is for the server to say, and so is
-// what is wrong with files that cannot be read.
+// the control plane has signed, or is from an administrator of the host. Nobody else can start
+// servers. It does not check whether a credential has expired or is revoked, and returns true if
+// files cannot be read: the started server reports that.
 func (p *plane) mayWake(r *http.Request) bool {
 	if credentialOf(r) == nil {
 		return false

@@ -40,13 +40,13 @@ func TestWhoWakes(t *testing.T) {
 			c.CertData, c.KeyData, c.CertFile, c.KeyFile = h.config.CertData, h.config.KeyData, h.config.CertFile, h.config.KeyFile
 		}, "host:admin"},
 	} {
-		if !p.isAsleep() {
+		if !p.is(asleep) {
 			h.sleepNow(t, "acme")
 		}
 		if got := whoAmI(t, h.with(t, "acme", test.credentials)); got != test.want {
 			t.Errorf("%s is %q, want %q", who, got, test.want)
 		}
-		if woken := !p.isAsleep(); woken != (test.want != "") {
+		if woken := !p.is(asleep); woken != (test.want != "") {
 			t.Errorf("%s: woken is %t", who, woken)
 		}
 	}
@@ -93,8 +93,8 @@ func TestNobodyWakesOneThatWasHeld(t *testing.T) {
 		case <-time.After(100 * time.Millisecond):
 		}
 		release()
-		if code := <-answered; code != http.StatusUnauthorized || !p.isAsleep() {
-			t.Errorf("%s has %d, and it sleeps: %t", what, code, p.isAsleep())
+		if code := <-answered; code != http.StatusUnauthorized || !p.is(asleep) {
+			t.Errorf("%s has %d, and it sleeps: %t", what, code, p.is(asleep))
 		}
 	}
 }

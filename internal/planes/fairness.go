@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// contest is how long after a request to another server of the process those to a control
-	// plane take turns.
+	// contest is how long the requests to a control plane take turns after a request to another
+	// server of the process.
 	contest = 10 * time.Second
-	// turn is how long a request keeps others of its control plane from the processors. After
-	// that it probably waits: for the disk, for a webhook that sends requests itself.
+	// turn is how long a request holds its place. One that takes longer probably waits: for the
+	// disk, or for a webhook that sends requests itself.
 	turn = 10 * time.Millisecond
 )
 
@@ -63,7 +63,7 @@ func (s *served) take(ctx context.Context) (end func(), err error) {
 	}, nil
 }
 
-// contests knows whether more than one server of the process gets requests.
+// contests records whether more than one server of the process gets requests.
 type contests struct {
 	last  atomic.Pointer[plane] // to which the last request was; nil for the host
 	until atomic.Int64          // in nanoseconds

@@ -79,7 +79,7 @@ func split(r *http.Request) (name string, inner *http.Request, ok bool) {
 // serve answers a request with the control plane's server, or returns why it cannot.
 func (p *plane) serve(w http.ResponseWriter, r *http.Request) error {
 	mayWake := sync.OnceValue(func() bool { return p.mayWake(r) })
-	if p.isAsleep() && !mayWake() {
+	if p.is(asleep) && !mayWake() {
 		return errMayNotWake
 	}
 	info, err := infos.NewRequestInfo(r)

@@ -10,17 +10,16 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
-// ownerSuffix is that of the file beside a directory that has the UID of the ControlPlane that the
-// directory belongs to: its administrators would else be those of the next one with its name. Names
-// of control planes have no dots.
+// ownerSuffix ends the name of the file beside a directory that has the UID of the ControlPlane it
+// belongs to. Without it, the next ControlPlane of that name would get the data, and its
+// administrators. Names of control planes have no dots.
 const ownerSuffix = ".uid"
 
 // errFormer means that a directory is that of another ControlPlane with the same name.
 var errFormer = errors.New("move it away, or remove it")
 
 // isClaimed reports whether the directory of a ControlPlane is noted to be its own. The error is
-// errFormer if it is noted to be another one's. A directory without a note is of a former release,
-// or was put there.
+// errFormer if it is noted to be another one's. A directory without a note was put there.
 func (m *Manager) isClaimed(o *object) (bool, error) {
 	dir := Dir(m.config.Host.DataDir, o.Name)
 	owner, err := os.ReadFile(dir + ownerSuffix)

@@ -39,13 +39,6 @@ const (
 	openTimeout = 10 * time.Second
 )
 
-// isFalling reports whether the control plane stops.
-func (p *plane) isFalling() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.state == falling
-}
-
 // parkNew parks a new watch from the revision at which the control plane sleeps, if the
 // Content-Type of its answer is known from an earlier one. It sends the header.
 func (p *plane) parkNew(x *watcher) bool {
@@ -75,7 +68,7 @@ func (p *plane) park(x *watcher) bool {
 	defer p.mu.Unlock()
 	x.active = false
 	p.serving.Done()
-	if p.state != falling || p.revision == "" || x.upToDate != p.revision {
+	if p.state != stopping || p.revision == "" || x.upToDate != p.revision {
 		return false
 	}
 	if p.media == nil {

@@ -23,14 +23,14 @@ type state int
 
 const (
 	asleep  state = iota
-	waking        // it starts
+	waking        // it starts, or is held
 	awake         // it serves
-	falling       // it stops
+	stopping       // it stops
 	gone          // it is being deleted
 )
 
-// plane is one control plane. One that is asleep has few parts in memory: each holds back some
-// memory that control planes used while they were awake.
+// plane is one control plane. A sleeping one has few heap objects: each may keep freed memory from
+// being returned to the system.
 type plane struct {
 	manager *Manager
 	name    string
@@ -80,8 +80,8 @@ func (p *plane) dir() string { return filepath.Join(p.manager.dir(), p.name) }
 // its name.
 func (p *plane) journal() string { return p.name + "-" + strings.SplitN(string(p.uid), "-", 2)[0] }
 
-// set changes the state, and has the status written. While the control plane is being deleted, it
-// does not: it would have the deletion tried again at once. p.mu is held.
+// set changes the state and queues the ControlPlane, so that its status is written. It does not
+// queue one that is being deleted: that would retry the deletion at once. p.mu is held.
 func (p *plane) set(s state) {
 	p.turn(s)
 	if p.deleting == nil {
@@ -89,8 +89,8 @@ func (p *plane) set(s state) {
 	}
 }
 
-// turn changes the state without a look at the ControlPlane, which a hold must not cause: a removal
-// that fails holds the control plane, and is tried again later. p.mu is held.
+// turn changes the state without queueing the ControlPlane. A hold uses it: a removal that fails has
+// held the control plane, and is to be tried again later, not at once. p.mu is held.
 func (p *plane) turn(s state) {
 	p.state = s
 	if p.changed != nil {
@@ -107,11 +107,11 @@ func (p *plane) change() <-chan struct{} {
 	return p.changed
 }
 
-// isAsleep reports whether a request would wake the control plane.
-func (p *plane) isAsleep() bool {
+// is reports whether the control plane is in the state.
+func (p *plane) is(s state) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.state == asleep
+	return p.state == s
 }
 
 // use returns the handler of the running control plane, and wakes it if necessary and if the
@@ -230,7 +230,7 @@ func (p *plane) shut() {
 			p.revision = ""
 			p.halt()
 			continue
-		case waking, falling:
+		case waking, stopping:
 			changed := p.change()
 			p.mu.Unlock()
 			<-changed
@@ -244,7 +244,7 @@ func (p *plane) shut() {
 // halt stops the server. p.mu is held, and released.
 func (p *plane) halt() {
 	server, objects, backup := p.server, p.objects, p.spec.Backup
-	p.set(falling)
+	p.set(stopping)
 	p.mu.Unlock()
 	if n, err := server.Objects(context.Background()); err == nil { // else the last number
 		objects = n

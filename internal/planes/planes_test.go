@@ -185,7 +185,7 @@ func (h *testHost) sleepNow(t *testing.T, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for !p.isAsleep() && !p.sleep(t.Context(), 0) {
+	for !p.is(asleep) && !p.sleep(t.Context(), 0) {
 		if t.Context().Err() != nil {
 			t.Fatal("it does not fall asleep")
 		}

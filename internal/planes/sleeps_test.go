@@ -197,7 +197,7 @@ func (w *writers) run(ctx context.Context) error {
 // awaitMoment waits until the control plane begins to stop, or sleeps, or starts; seldom for
 // another moment, which interrupts a sleep before it begins.
 func (w *writers) awaitMoment(ctx context.Context) {
-	moment := []state{falling, asleep, waking}[rand.IntN(3)]
+	moment := []state{stopping, asleep, waking}[rand.IntN(3)]
 	var other <-chan time.Time
 	if rand.IntN(10) == 0 {
 		other = time.After(time.Duration(rand.IntN(1000)) * time.Millisecond)
@@ -334,7 +334,7 @@ func TestNoEventIsLostOrRepeated(t *testing.T) {
 		if compacts {
 			writers.paused.Lock()
 		}
-		for ctx.Err() == nil && !writers.plane.sleep(ctx, 0) && (!compacts || !writers.plane.isAsleep()) {
+		for ctx.Err() == nil && !writers.plane.sleep(ctx, 0) && (!compacts || !writers.plane.is(asleep)) {
 		}
 		if compacts {
 			h.compact(t, "acme")

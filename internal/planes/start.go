@@ -102,7 +102,7 @@ func (p *plane) follow(server *controlplane.ControlPlane) {
 		return // it was stopped
 	}
 	p.server, p.handler, p.revision = nil, nil, ""
-	p.set(falling) // until its watches have ended
+	p.set(stopping) // until its watches have ended
 	p.mu.Unlock()
 	p.serving.Wait()
 	p.manager.giveRoom()

@@ -38,8 +38,8 @@ type Spec struct {
 	Deletion   string   `json:"deletion,omitempty" description:"Delete (default), or Archive, which makes a last backup"`
 }
 
-// Amount is the text of a duration or a quantity. Another JSON value than a string is taken as it is
-// written: the decoder's error about a patch does not name the field, and that of the validation does.
+// Amount is the text of a duration or a quantity. It keeps the text of other JSON values: the
+// validation then refuses them with the name of the field, which the decoder's error lacks.
 type Amount struct{ Text string }
 
 // MarshalJSON implements [json.Marshaler].
@@ -63,7 +63,7 @@ func (Amount) OpenAPISchemaFormat() string { return "int-or-string" }
 // Quota bounds what a control plane stores. 0 is no bound but that of the host.
 type Quota struct {
 	Bytes Amount `json:"bytes,omitzero" description:"the largest size of its database, as 200Mi"`
-	// Objects is the number of objects from which on none is made but by its own controllers.
+	// Objects is the number of objects at which creations are refused, except those of its own controllers.
 	Objects int64 `json:"objects,omitempty" description:"the largest number of objects; an empty one has about 180"`
 }
 

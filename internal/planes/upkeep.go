@@ -40,7 +40,7 @@ func (m *Manager) keep(ctx context.Context, p *plane, remove func(ctx context.Co
 	}
 	if life := durationOf(spec.Lifetime, 0); life > 0 && !inUse && time.Since(used) >= life {
 		if err := remove(ctx, p.name); err != nil {
-			m.config.Log.Warn("deleting a control plane at the end of its lifetime failed; it is tried again",
+			m.config.Log.Warn("deleting a control plane at the end of its lifetime failed, trying again",
 				"plane", p.name, "error", err)
 		}
 	}
@@ -62,7 +62,7 @@ func (p *plane) compact(server *controlplane.ControlPlane) {
 	ctx, cancel := context.WithTimeout(context.Background(), compactTimeout)
 	defer cancel()
 	current, err := server.Compact(ctx, p.mark.revision)
-	if err != nil { // its data may be other ones than at the mark
+	if err != nil { // the directory may have been replaced since the mark
 		p.manager.config.Log.Debug("the history of a control plane is not compacted", "plane", p.name, "error", err)
 	}
 	p.mark.revision, p.mark.at = current, now

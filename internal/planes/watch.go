@@ -206,7 +206,7 @@ func (l *leg) Write(data []byte) (int, error) {
 		return l.client.Write(data)
 	case l.ctx.Err() != nil:
 		return 0, context.Cause(l.ctx)
-	case l.plane.isFalling(): // the client has all events, or asks again
+	case l.plane.is(stopping): // the client has all events, or asks again
 		return len(data), nil
 	}
 	l.pending = append(l.pending, data...)

@@ -82,7 +82,8 @@ func (l handlerLister) List(labels.Selector) ([]*apiextensionsv1.CustomResourceD
 }
 
 // RoutingView copies a CRD for the handler, which routes a request by it and then gets the
-// whole CRD by its name. Without its age the handler does not delay the request.
+// whole CRD by its name. With age false it drops the times of the conditions, so that the handler does not
+// delay the request.
 func RoutingView(crd *apiextensionsv1.CustomResourceDefinition, age bool) *apiextensionsv1.CustomResourceDefinition {
 	view := *crd
 	view.Name = wholePrefix + crd.Name

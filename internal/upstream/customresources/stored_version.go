@@ -23,10 +23,9 @@ import (
 // Breaks: CRDs are stored in a version that kube-apiserver, or an older release, does
 //   not read. Tests: TestDefinitionsAreStoredCompletely.
 
-// ProtobufStorage has CRDs stored as protobuf, of which schemas can be skipped.
-// kube-apiserver stores them as JSON and reads both. The version is that of kube-apiserver:
-// CreateAPIExtensionsConfig of k8s.io/kubernetes/pkg/controlplane/apiserver
-// prefers v1beta1, which has a schema once that all versions share.
+// ProtobufStorage has CRDs stored as protobuf. CreateAPIExtensionsConfig of
+// k8s.io/kubernetes/pkg/controlplane/apiserver prefers v1beta1, which has a schema once that all
+// versions share.
 type ProtobufStorage struct {
 	genericregistry.RESTOptionsGetter
 	// Codec is that of the stored CRDs.

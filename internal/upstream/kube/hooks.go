@@ -51,8 +51,8 @@ const (
 	RemoteHook    = "apiservice-status-remote-available-controller"
 )
 
-// GuardHooks hands failures of the server's post-start hooks to fail. After the server has begun
-// to stop, a failure is none.
+// GuardHooks hands failures of the server's post-start hooks to fail. A failure after the
+// server has begun to stop is ignored.
 func GuardHooks(server *genericapiserver.GenericAPIServer, fail func(error)) error {
 	hooks := reflect.ValueOf(server.PostStartHooks())
 	for _, name := range hooks.MapKeys() {

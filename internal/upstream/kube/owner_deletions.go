@@ -24,9 +24,9 @@ import (
 //   deleted instead of orphaned. Tests: TestDeletionsOfOwnersWaitForMonitors,
 //   TestDeletionRightAfterCreation.
 
-// OwnerDeletions passes the events of a type on to the garbage collector. The event with
-// which the deletion of an object begins that waits for its dependents is passed on when
-// Await has returned; so are those after it, which the informer keeps meanwhile.
+// OwnerDeletions passes the events of a type on to the garbage collector. When a deletion with the
+// policy Orphan or Foreground begins, its event is passed on after Await has returned; the informer
+// queues later events meanwhile.
 type OwnerDeletions struct {
 	cache.ResourceEventHandler
 	// Await returns when the dependents are in the graph. The revision is that of the object.

@@ -13,7 +13,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream"
 )
 
-// Upstream fact: paths keep what only a message, another router and documents need
+// Upstream fact: registered paths keep stacks, regular expressions and descriptions that are not used
 //
 // Mirrors: k8s.io/apiserver/pkg/server/mux.PathRecorderMux.trackCallers
 //   k8s.io/apiserver/pkg/server.NewAPIServerHandler
@@ -29,8 +29,8 @@ import (
 //   library; trial).
 // Breaks: a start fails (DropRouteLeftovers), or requests panic. Tests: TestReadme.
 
-// DropRouteLeftovers drops that of servers which do not serve yet, and has their routes share
-// equal descriptions.
+// DropRouteLeftovers drops the registration stacks and path expressions of servers that do not serve
+// yet, and lets their routes share equal descriptions.
 func DropRouteLeftovers(servers ...*genericapiserver.GenericAPIServer) error {
 	for _, server := range servers {
 		stacks, err := upstream.Field[map[string]string](server.Handler.NonGoRestfulMux, "pathStacks")

@@ -94,7 +94,7 @@ func (p *Provider) work(ctx context.Context, queue workqueue.TypedRateLimitingIn
 		err = p.engage(ctx, name, aware)
 	}
 	if err != nil {
-		log.FromContext(ctx).Error(err, "engaging a control plane failed; it is tried again", "controlPlane", name)
+		log.FromContext(ctx).Error(err, "engaging a control plane failed, trying again", "controlPlane", name)
 		queue.AddRateLimited(name)
 		return true
 	}
