@@ -203,8 +203,12 @@ func (cfg *RestoreConfig) sayOutcome(outcome *Outcome, objects int, took time.Du
 	target := cfg.Target
 	switch {
 	case !target.At.IsZero():
-		cfg.Say("that is %s before %s, and the journal has no change between the two",
-			target.At.Sub(outcome.Time).Round(time.Millisecond), target.At.Local().Format(preciseTime))
+		between := ", and the journal has no change between the two"
+		if outcome.Broken != nil {
+			between = ""
+		}
+		cfg.Say("that is %s before %s%s", target.At.Sub(outcome.Time).Round(time.Millisecond),
+			target.At.Local().Format(preciseTime), between)
 	case target.Revision != 0 && outcome.Revision != target.Revision:
 		cfg.Say("that is the last one before revision %d", target.Revision)
 	case target.Revision != 0:
