@@ -260,9 +260,9 @@ func (a *backupWriter) close() error { return errors.Join(a.tar.Close(), a.gzip.
 // maxReads bounds the attempts to read files as they were at one moment.
 const maxReads = 20
 
-// AtOneMoment calls read with the files that list returns, again until none has changed
-// meanwhile, and returns those files. A rotation changes several, and the key that signs must
-// be the one that its record names.
+// AtOneMoment lists files and calls read with them, and repeats both until no file has changed in
+// between: a rotation changes several files, which must be read in the same state. It returns the
+// files.
 func AtOneMoment(list func() (map[string]fs.FileInfo, error),
 	read func(map[string]fs.FileInfo) error) (map[string]fs.FileInfo, error) {
 	for range maxReads {

@@ -18,7 +18,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 )
 
-// RestoreConfig says what becomes the content of which data directory.
+// RestoreConfig names the source of a restore, and the data directory that it fills.
 type RestoreConfig struct {
 	Into backup.RestoreConfig
 	// File is a backup; empty for the state Target of the journal in Store.
@@ -128,7 +128,7 @@ func (cfg *RestoreConfig) fetch(ctx context.Context, plan *Plan,
 		if i == len(plan.Bases)-1 {
 			return nil, base, err
 		}
-		cfg.Say("the base %s cannot be used, the one before it is: %v", base.Object.Name, err)
+		cfg.Say("the base %s cannot be used, using the one before it: %v", base.Object.Name, err)
 	}
 	return nil, base, errors.New("the chain has no base")
 }

@@ -29,8 +29,8 @@ type namespaceQuota struct {
 	checks  atomic.Bool  // whether the size of the database is being checked
 }
 
-// Parts of the quota: the sizes of all objects are read when the database has a
-// quotaWatched of the quota; its size is checked when a quotaStep more was written.
+// The sizes of all objects are read once the database has 1/quotaWatched of the quota. The size
+// of the database is checked after each 1/quotaStep of the quota that is written.
 const quotaWatched, quotaStep = 2, 16
 
 // guard returns a KV that refuses the puts above the quota.
