@@ -112,13 +112,13 @@ func SweepSpool(dataDir string) error {
 	return nil
 }
 
-// identityDirs are the directories of the certificates and keys, in the data directory and in
+// IdentityDirs are the directories of the certificates and keys, in the data directory and in
 // backups.
-var identityDirs = []string{"pki", "encryption"}
+var IdentityDirs = []string{"pki", "encryption"}
 
 // identityEntries reads all files except the snapshot.
 func identityEntries(source Source, withoutKeys bool) (entries []entry, leftOut []string, err error) {
-	for _, name := range identityDirs {
+	for _, name := range IdentityDirs {
 		dir := filepath.Join(source.DataDir, name)
 		if withoutKeys {
 			// Certificates are left out, too: without their keys they prevent that

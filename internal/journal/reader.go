@@ -120,7 +120,7 @@ func (r *Reader) Find(ctx context.Context, target Target) (spans []Span, leftOut
 // IsKeyFile reports whether the file of a journal has keys that encrypt resources: one of
 // the server's own, or one that its configuration names.
 func IsKeyFile(name string) bool {
-	return strings.HasPrefix(name, encryptionDir+"/") || isNamedKeyFile(name)
+	return strings.HasPrefix(name, "encryption/") || isNamedKeyFile(name)
 }
 
 // isNamedKeyFile reports whether it is one that the configuration names.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -225,7 +226,7 @@ func (cfg *RestoreConfig) sayOutcome(outcome *Outcome, objects int, took time.Du
 func putFile(content string, f File) error {
 	dir, below, _ := strings.Cut(f.Name, "/")
 	named := isNamedKeyFile(f.Name)
-	if dir != pkiDir && dir != encryptionDir && !named || path.Clean(f.Name) != f.Name ||
+	if !slices.Contains(backup.IdentityDirs, dir) && !named || path.Clean(f.Name) != f.Name ||
 		!filepath.IsLocal(filepath.FromSlash(f.Name)) {
 		return fmt.Errorf("%w: it has the file %q, which no journal has", ErrDamaged, f.Name)
 	}
