@@ -44,11 +44,9 @@ type sinceBase struct {
 // makeBases makes the first base of the chain, and new ones when they are due,
 // until ctx ends.
 func (s *session) makeBases(ctx context.Context) {
-	if s.state.Key != "" { // without an end, a restore of the base is refused
-		select {
-		case <-s.end.first:
-		case <-ctx.Done():
-		}
+	select {
+	case <-s.end.first: // without an end, a restore of the base is refused
+	case <-ctx.Done():
 	}
 	backoff := minBackoff
 	for ctx.Err() == nil {

@@ -293,8 +293,8 @@ type state struct {
 	Claim       Claim  `json:"claim"`
 	Number      int    `json:"number"`
 	Destination string `json:"destination"`
-	// Key authenticates the ends of the chain; empty for a chain of an older release.
-	Key string `json:"key,omitempty"`
+	// Key authenticates the ends of the chain.
+	Key string `json:"key"`
 	// Based means that the destination has a base of the chain.
 	Based bool `json:"based"`
 	// Base is when the last one was made, Revision its last one, and Sequence the first
