@@ -60,7 +60,7 @@ func leftOutBy(m *Manifest, found []entry) []entry {
 // unit returns the directory of the keys that the file belongs to, or the file itself: the
 // files of such a directory are of one moment.
 func unit(name string) string {
-	if dir := path.Dir(name); slices.Contains(identityDirs, dir) {
+	if dir := path.Dir(name); slices.Contains(IdentityDirs, dir) {
 		return dir
 	}
 	return name

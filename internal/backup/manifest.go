@@ -48,7 +48,7 @@ type Manifest struct {
 	Reason  string    `json:"reason"`
 	// Chain is the ID of the chain that a base of a journal belongs to.
 	Chain string `json:"chain,omitempty"`
-	// ChainKey authenticates the end of that chain; empty in those of older releases.
+	// ChainKey authenticates the end of that chain.
 	ChainKey string `json:"chainKey,omitempty"`
 	// Stamp has the versions that wrote the data; see [datadir.Stamp].
 	Stamp datadir.Stamp `json:"data"`

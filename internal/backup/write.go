@@ -112,13 +112,13 @@ func SweepSpool(dataDir string) error {
 	return nil
 }
 
-// identityDirs are the directories of the certificates and keys, in the data directory and in
+// IdentityDirs are the directories of the certificates and keys, in the data directory and in
 // backups.
-var identityDirs = []string{"pki", "encryption"}
+var IdentityDirs = []string{"pki", "encryption"}
 
 // identityEntries reads all files except the snapshot.
 func identityEntries(source Source, withoutKeys bool) (entries []entry, leftOut []string, err error) {
-	for _, name := range identityDirs {
+	for _, name := range IdentityDirs {
 		dir := filepath.Join(source.DataDir, name)
 		if withoutKeys {
 			// Certificates are left out, too: without their keys they prevent that
@@ -260,9 +260,9 @@ func (a *backupWriter) close() error { return errors.Join(a.tar.Close(), a.gzip.
 // maxReads bounds the attempts to read files as they were at one moment.
 const maxReads = 20
 
-// AtOneMoment calls read with the files that list returns, again until none has changed
-// meanwhile, and returns those files. A rotation changes several, and the key that signs must
-// be the one that its record names.
+// AtOneMoment lists files and calls read with them, and repeats both until no file has changed in
+// between: a rotation changes several files, which must be read in the same state. It returns the
+// files.
 func AtOneMoment(list func() (map[string]fs.FileInfo, error),
 	read func(map[string]fs.FileInfo) error) (map[string]fs.FileInfo, error) {
 	for range maxReads {

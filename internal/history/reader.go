@@ -158,9 +158,12 @@ type Moment struct {
 
 // Moment finds the state at a time or a revision.
 func (a *Journal) Moment(ctx context.Context, target journal.Target) (*Moment, error) {
-	spans, err := a.reader.Find(ctx, target)
+	spans, leftOut, err := a.reader.Find(ctx, target)
 	if err != nil {
 		return nil, err
+	}
+	if leftOut != nil {
+		a.warn("WARNING: %v", leftOut)
 	}
 	return &Moment{target: target, spans: spans}, nil
 }

@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// maxSegments, maxBytes and maxChanges after a base are those of a replay of a minute: a
-	// slow S3 delivers 250 objects or 20 MiB in a second, and a slow machine replays 25,000
-	// changes.
+	// maxSegments, maxBytes and maxChanges may follow a base before a new one is due: a restore
+	// replays them in about a minute. A slow S3 delivers 250 objects or 20 MiB in a second, and a
+	// slow machine replays 25,000 changes.
 	maxSegments = 15_000
 	maxBytes    = 1200 << 20
 	maxChanges  = 1_500_000
 	// maxBaseAge bounds how many changes a restore reads. Without new bases,
 	// the retention could not remove old changes.
 	maxBaseAge = 24 * time.Hour
-	// maxJump bounds the age that the retention takes from the times of two bases.
+	// maxJump bounds what the times of two consecutive bases add to the age of a base.
 	maxJump = maxBaseAge
 	// basesCheck is the time between two checks whether a base is due.
 	basesCheck = 10 * time.Second
@@ -44,11 +44,9 @@ type sinceBase struct {
 // makeBases makes the first base of the chain, and new ones when they are due,
 // until ctx ends.
 func (s *session) makeBases(ctx context.Context) {
-	if s.state.Key != "" { // without an end, a restore of the base is refused
-		select {
-		case <-s.end.first:
-		case <-ctx.Done():
-		}
+	select {
+	case <-s.end.first: // without an end, a restore of the base is refused
+	case <-ctx.Done():
 	}
 	backoff := minBackoff
 	for ctx.Err() == nil {

@@ -2,12 +2,18 @@ package journal
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"go.uber.org/zap"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 func wants(t *testing.T, err error, parts ...string) {
@@ -187,6 +193,35 @@ func TestNewestChainWithoutBase(t *testing.T) {
 	}
 	if _, outcome, err := restore(t, store, Target{Revision: last}); err != nil || outcome.Broken != nil {
 		t.Errorf("revision %d before chain 2: %+v, %v", last, outcome, err)
+	}
+}
+
+// TestMomentBeforeTheFirstBase: a restore of a moment at which a chain has no base yet says that it
+// leaves the chain out, and what of it can be restored.
+func TestMomentBeforeTheFirstBase(t *testing.T) {
+	t.Parallel()
+	store, last := twoChains(t)
+	chain := claims(t, store)[1]
+	target, said := Target{At: chain.Claim.Created}, ""
+	_, outcome, err := Restore(t.Context(), RestoreConfig{
+		Into:  backup.RestoreConfig{DataDir: filepath.Join(t.TempDir(), "data"), Stamp: datadir.CurrentStamp()},
+		Store: store, Target: target, Prefix: "/registry", Log: zap.NewNop(),
+		Say: func(format string, args ...any) { said += fmt.Sprintf(format, args...) },
+	})
+	if err != nil || outcome.Broken == nil || outcome.Revision != last {
+		t.Fatalf("restored %+v, %v", outcome, err)
+	}
+	wants(t, outcome.Broken, "chain 2, which began at", fmt.Sprintf("--revision %d", chain.Bases[0].Revision))
+	if !strings.Contains(said, "WARNING") || strings.Contains(said, "no change between") {
+		t.Errorf("the restore says %q", said)
+	}
+	spans, leftOut, err := (&Reader{Store: store}).Find(t.Context(), target)
+	if err != nil || len(spans) == 0 || spans[0].Chain.Number != 1 {
+		t.Errorf("the spans are %+v, %v", spans, err)
+	}
+	wants(t, leftOut, "chain 2, which began at")
+	if _, outcome, err := restore(t, store, Target{At: target.At.Add(-time.Millisecond)}); err != nil || outcome.Broken != nil {
+		t.Errorf("before chain 2: %+v, %v", outcome, err)
 	}
 }
 

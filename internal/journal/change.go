@@ -46,7 +46,6 @@ type File struct {
 // Entries of a payload: a kind and its content.
 const (
 	entryRevision = 1
-	entryLease    = 2
 	entryFile     = 3
 )
 

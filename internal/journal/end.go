@@ -102,10 +102,7 @@ type chainEndWriter struct {
 
 // due is the time until the next end.
 func (w *chainEndWriter) due() time.Duration {
-	switch {
-	case w.session.state.Key == "":
-		return heartbeat // it writes none
-	case w.at.IsZero():
+	if w.at.IsZero() {
 		return 0
 	}
 	wait := heartbeat
@@ -118,7 +115,7 @@ func (w *chainEndWriter) due() time.Duration {
 // write writes an end if it is due, or if the chain is closed.
 func (w *chainEndWriter) write(ctx context.Context, closed bool) error {
 	s := w.session
-	if s.state.Key == "" || !closed && w.due() > 0 {
+	if !closed && w.due() > 0 {
 		return nil
 	}
 	if !w.resumed {
@@ -192,28 +189,21 @@ func newestObject(ctx context.Context, store Store) (name string, closed bool, e
 	if err != nil || len(numbers) == 0 {
 		return "", false, err
 	}
-	chain := &Chain{Number: numbers[len(numbers)-1]}
-	name, _, _, err = newestEnd(ctx, store, chain.Number)
+	number := numbers[len(numbers)-1]
+	name, _, _, err = newestEnd(ctx, store, number)
+	if err != nil || name == "" { // the first end precedes all else but the claim
+		return chainName(number), false, err
+	}
+	data, err := readAll(ctx, store, name, maxClaim)
+	if isMissing(err) { // it was replaced meanwhile
+		return name, false, nil
+	}
+	var e end
+	if err == nil {
+		err = json.Unmarshal(data, &e)
+	}
 	if err != nil {
-		return "", false, err
+		return "", false, fmt.Errorf("read %s: %w", name, err)
 	}
-	if name != "" {
-		data, err := readAll(ctx, store, name, maxClaim)
-		if isMissing(err) { // it was replaced meanwhile
-			return name, false, nil
-		}
-		var e end
-		if err == nil {
-			err = json.Unmarshal(data, &e)
-		}
-		if err != nil {
-			return "", false, fmt.Errorf("read %s: %w", name, err)
-		}
-		return name, e.Closed, nil
-	}
-	segments, err := chain.Segments(ctx, store, 0)
-	if err != nil || len(segments) == 0 {
-		return chainName(chain.Number), false, err
-	}
-	return segments[len(segments)-1].Object.Name, false, nil
+	return name, e.Closed, nil
 }

@@ -164,10 +164,7 @@ var errReached = errors.New("the target is reached")
 // read verifies the segments that follow the base and passes what they hold up to
 // the target to visit. A chain that is broken is a BrokenError.
 func (p *Plan) read(ctx context.Context, base Base, key backup.Key, visit Visitor) error {
-	last, endErr := end{}, error(nil)
-	if p.endKey != "" { // before the segments are listed: their server may write more
-		last, endErr = readEnd(ctx, p.Store, p.Chain, p.endKey)
-	}
+	last, endErr := readEnd(ctx, p.Store, p.Chain, p.endKey) // before the segments are listed: more may be written
 	segments, err := p.Chain.Segments(ctx, p.Store, base.Sequence)
 	if err != nil {
 		return err

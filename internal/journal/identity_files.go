@@ -14,13 +14,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
-// The directories of the certificates and of the local keys, in the data directory and in
-// backups.
-const (
-	encryptionDir = "encryption"
-	pkiDir        = "pki"
-)
-
 // identityFiles detects changed files of the identity.
 type identityFiles struct {
 	dataDir string
@@ -49,7 +42,7 @@ func (f *identityFiles) rollback() { f.seen = f.written }
 // its state: it may be replaced just now, and the server uses the content that it has read.
 func (f *identityFiles) list() (map[string]fs.FileInfo, error) {
 	found := map[string]fs.FileInfo{}
-	for _, dir := range []string{encryptionDir, pkiDir} {
+	for _, dir := range backup.IdentityDirs {
 		files, err := backup.RegularFiles(filepath.Join(f.dataDir, dir))
 		if err != nil {
 			return nil, err

@@ -37,7 +37,8 @@ type Plan struct {
 	Newest string
 
 	endKey string // of the base; see [end]
-	// beyond is what a later chain without a base has of the target; nil if there is nothing.
+	// beyond says which changes of the target are left out, because they are in a later chain
+	// without a base or before its first one; nil if none are.
 	beyond error
 }
 
@@ -63,11 +64,6 @@ func NewPlan(ctx context.Context, store Store, target Target) (*Plan, error) {
 			}
 			return nil, chain.unreadable(store)
 		}
-		if len(chain.Bases) == 0 && beyond == nil {
-			if beyond, err = chain.withoutBase(ctx, store, target); err != nil {
-				return nil, err
-			}
-		}
 		plan := &Plan{Store: store, Target: target, Chain: chain, Newest: newest, beyond: beyond}
 		for _, base := range slices.Backward(chain.Bases) {
 			if target.includesBase(base) {
@@ -75,6 +71,12 @@ func NewPlan(ctx context.Context, store Store, target Target) (*Plan, error) {
 			}
 		}
 		if len(plan.Bases) == 0 {
+			if beyond == nil {
+				beyond, err = chain.beforeBase(ctx, store, target)
+			}
+			if err != nil {
+				return nil, err
+			}
 			continue
 		}
 		covered, err := plan.covers(ctx)
@@ -93,18 +95,23 @@ func (c *Chain) precedes(target Target) bool {
 	return len(c.Bases) > 0 && !target.newest() && !target.includesBase(c.Bases[0])
 }
 
-// withoutBase returns what a restore of the target leaves out because the chain has no base
-// (yet); nil if it has no changes.
-func (c *Chain) withoutBase(ctx context.Context, store Store, target Target) (beyond, err error) {
+// beforeBase returns what a restore of the target leaves out because the chain has no base (yet),
+// or a later one only; nil if it has no changes.
+func (c *Chain) beforeBase(ctx context.Context, store Store, target Target) (beyond, err error) {
 	if !target.newest() && target.At.Before(c.Claim.Created) { // a revision must be in the chain
 		return nil, nil
+	}
+	began := c.Claim.Created.Local().Format(time.DateTime)
+	if len(c.Bases) > 0 {
+		return fmt.Errorf("chain %d, which began at %s, has its first base at %s (--revision %d restores it): what it has "+
+			"before that is left out", c.Number, began, c.Bases[0].Time.Local().Format(time.DateTime), c.Bases[0].Revision), nil
 	}
 	segments, err := c.Segments(ctx, store, 0)
 	if err != nil || len(segments) == 0 {
 		return nil, err
 	}
 	return fmt.Errorf("chain %d, which began at %s, has no base: its changes until revision %d are left out",
-		c.Number, c.Claim.Created.Local().Format(time.DateTime), segments[len(segments)-1].Last), nil
+		c.Number, began, segments[len(segments)-1].Last), nil
 }
 
 // unreadable is the error of a restore that would leave out the chain.

@@ -105,23 +105,22 @@ func (r *Reader) Span(ctx context.Context, span Span, visitor Visitor) error {
 
 // Find returns the spans with which a state can be read, the best one first. The
 // others are for the case that its base is damaged. They do not end with the
-// target.
-func (r *Reader) Find(ctx context.Context, target Target) ([]Span, error) {
+// target. leftOut says which changes of the target they do not have; nil if they have all.
+func (r *Reader) Find(ctx context.Context, target Target) (spans []Span, leftOut, err error) {
 	plan, err := NewPlan(ctx, r.Store, target)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var spans []Span
 	for _, base := range plan.Bases {
 		spans = append(spans, Span{Chain: plan.Chain, Base: base})
 	}
-	return spans, nil
+	return spans, plan.beyond, nil
 }
 
 // IsKeyFile reports whether the file of a journal has keys that encrypt resources: one of
 // the server's own, or one that its configuration names.
 func IsKeyFile(name string) bool {
-	return strings.HasPrefix(name, encryptionDir+"/") || isNamedKeyFile(name)
+	return strings.HasPrefix(name, "encryption/") || isNamedKeyFile(name)
 }
 
 // isNamedKeyFile reports whether it is one that the configuration names.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 )
 
-// RestoreConfig says what becomes the content of which data directory.
+// RestoreConfig names the source of a restore, and the data directory that it fills.
 type RestoreConfig struct {
 	Into backup.RestoreConfig
 	// File is a backup; empty for the state Target of the journal in Store.
@@ -128,7 +129,7 @@ func (cfg *RestoreConfig) fetch(ctx context.Context, plan *Plan,
 		if i == len(plan.Bases)-1 {
 			return nil, base, err
 		}
-		cfg.Say("the base %s cannot be used, the one before it is: %v", base.Object.Name, err)
+		cfg.Say("the base %s cannot be used, using the one before it: %v", base.Object.Name, err)
 	}
 	return nil, base, errors.New("the chain has no base")
 }
@@ -203,8 +204,12 @@ func (cfg *RestoreConfig) sayOutcome(outcome *Outcome, objects int, took time.Du
 	target := cfg.Target
 	switch {
 	case !target.At.IsZero():
-		cfg.Say("that is %s before %s, and the journal has no change between the two",
-			target.At.Sub(outcome.Time).Round(time.Millisecond), target.At.Local().Format(preciseTime))
+		between := ", and the journal has no change between the two"
+		if outcome.Broken != nil {
+			between = ""
+		}
+		cfg.Say("that is %s before %s%s", target.At.Sub(outcome.Time).Round(time.Millisecond),
+			target.At.Local().Format(preciseTime), between)
 	case target.Revision != 0 && outcome.Revision != target.Revision:
 		cfg.Say("that is the last one before revision %d", target.Revision)
 	case target.Revision != 0:
@@ -221,7 +226,7 @@ func (cfg *RestoreConfig) sayOutcome(outcome *Outcome, objects int, took time.Du
 func putFile(content string, f File) error {
 	dir, below, _ := strings.Cut(f.Name, "/")
 	named := isNamedKeyFile(f.Name)
-	if dir != pkiDir && dir != encryptionDir && !named || path.Clean(f.Name) != f.Name ||
+	if !slices.Contains(backup.IdentityDirs, dir) && !named || path.Clean(f.Name) != f.Name ||
 		!filepath.IsLocal(filepath.FromSlash(f.Name)) {
 		return fmt.Errorf("%w: it has the file %q, which no journal has", ErrDamaged, f.Name)
 	}

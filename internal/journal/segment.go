@@ -216,8 +216,6 @@ func (v Visitor) entry(content []byte) error {
 	case entryRevision:
 		revision := d.revision()
 		visit = func() error { return v.Changed(revision) }
-	case entryLease: // of an earlier release
-		return nil
 	case entryFile:
 		file := File{Removed: d.byte() == 1, Name: string(d.bytes()), Content: d.bytes()}
 		visit = func() error { return v.File(file) }

@@ -23,7 +23,7 @@ const maxSegmentSize = 4 << 20
 // segment before them.
 const maxMerge = time.Minute
 
-// seenWithin is how long after its acknowledgement a change is seen, as a rule.
+// seenWithin usually bounds the time between the acknowledgement of a change and its watch event.
 const seenWithin = time.Second
 
 // session writes one chain until the process ends or the continuity of the chain does.

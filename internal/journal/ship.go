@@ -125,7 +125,7 @@ func (s *session) verifyTail(ctx context.Context, first pendingSegment) error {
 func (s *session) shipSegment(ctx context.Context, p pendingSegment) error {
 	name := chainName(s.state.Number, segmentsDir, p.header.Name().String())
 	err := s.w.create(ctx, name, p.data)
-	if errors.Is(err, ErrExists) { // as the attempt whose response was lost, or not
+	if errors.Is(err, ErrExists) { // by an attempt whose response was lost, or by another writer
 		if err = s.sameContent(ctx, name, p.data); errors.Is(err, ErrExists) {
 			return chainEnd("another process writes to chain %d: %v", s.state.Number, err)
 		}

@@ -38,6 +38,6 @@ func TestWaitUnused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := waitUnused(t.Context(), store, time.Millisecond, say); err != nil {
-		t.Errorf("of an older release, without an end: %v", err)
+		t.Errorf("of a server that was killed before the first end: %v", err)
 	}
 }

@@ -66,9 +66,9 @@ type Config struct {
 	Version string
 	// Connect reaches etcd. It is called when the writer runs.
 	Connect func() storage.Connection
-	// Lead waits until this server leads those of its etcd. The context that it returns ends
-	// with ctx, and when another server may lead. Lead is nil if no other server can use the
-	// etcd. Otherwise Identity is the name that all of them write under.
+	// Lead waits until this server leads, which means that it runs the controllers. The returned
+	// context ends with ctx, and before another server leads. Lead is nil if no other server can
+	// use the etcd; otherwise Identity returns the name under which all of them write.
 	Lead     func(ctx context.Context) (leading context.Context, err error)
 	Identity func(ctx context.Context) (string, error)
 	// WaitReady returns when etcd takes requests.
@@ -293,8 +293,8 @@ type state struct {
 	Claim       Claim  `json:"claim"`
 	Number      int    `json:"number"`
 	Destination string `json:"destination"`
-	// Key authenticates the ends of the chain; empty for a chain of an older release.
-	Key string `json:"key,omitempty"`
+	// Key authenticates the ends of the chain.
+	Key string `json:"key"`
 	// Based means that the destination has a base of the chain.
 	Based bool `json:"based"`
 	// Base is when the last one was made, Revision its last one, and Sequence the first

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"hash/maphash"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 
@@ -27,8 +29,8 @@ type namespaceQuota struct {
 	checks  atomic.Bool  // whether the size of the database is being checked
 }
 
-// Parts of the quota: the sizes of all objects are read when the database has a
-// quotaWatched of the quota; its size is checked when a quotaStep more was written.
+// The sizes of all objects are read once the database has 1/quotaWatched of the quota. The size
+// of the database is checked after each 1/quotaStep of the quota that is written.
 const quotaWatched, quotaStep = 2, 16
 
 // guard returns a KV that refuses the puts above the quota.
@@ -47,9 +49,16 @@ func (q *namespaceQuota) guard(kv clientv3.KV) clientv3.KV {
 	}, func(err error) error { return err })
 }
 
-// check returns an error if the namespace of the key may not have the value. Above the
-// quota objects may only become smaller; above 5/4 of it, they may not change at all until
-// old versions were compacted.
+// maxMark bounds what a deletion adds to an object with finalizers, in bytes: the update stores
+// its time, and maybe a finalizer.
+const maxMark = 1 << 10
+
+// check returns an error if the namespace of the key may not have the value. Above the quota,
+// updates that add maxMark at most are possible until objects and old versions have 5/4 of it.
+// Deletions and updates that add nothing are also possible until the old versions have a quarter
+// of it: the objects alone may be above a quota that was lowered. Both bounds end repeated updates
+// until the old versions are compacted. They do not hold for the accounts of kube-system, which
+// can fill the database there: the controllers complete deletions with such updates.
 func (q *namespaceQuota) check(ctx context.Context, key string, size int) error {
 	p := q.storage.population
 	if q.written.Add(int64(size)) >= q.bytes/quotaStep && q.checks.CompareAndSwap(false, true) {
@@ -61,20 +70,32 @@ func (q *namespaceQuota) check(ctx context.Context, key string, size int) error 
 	if namespace == "" || namespace == metav1.NamespaceSystem {
 		return nil
 	}
-	used, before, known := p.namespaceSize(namespace, key)
-	after := int64(len(key) + size)
-	if !known || used+after-before <= q.bytes || after <= before && used <= q.bytes*5/4 {
+	live, old, before, known := p.namespaceSize(namespace, key)
+	growth, limit := int64(len(key)+size)-before, q.bytes
+	small := before > 0 && growth <= maxMark
+	info, found := request.RequestInfoFrom(ctx)
+	switch {
+	case small && (growth <= 0 || found && strings.HasPrefix(info.Verb, "delete")):
+		limit = max(limit, live) + q.bytes/4
+	case small:
+		limit += q.bytes / 4
+	}
+	if !known || live+old+growth <= limit {
 		return nil
 	}
-	if requester, ok := request.UserFrom(ctx); ok && slices.Contains(requester.GetGroups(), user.SystemPrivilegedGroup) {
+	requester, found := request.UserFrom(ctx)
+	if found && slices.ContainsFunc(requester.GetGroups(), func(group string) bool {
+		return group == user.SystemPrivilegedGroup ||
+			small && group == serviceaccount.MakeNamespaceGroupName(metav1.NamespaceSystem)
+	}) {
 		return nil
 	}
 	quantity := func(bytes int64) *resource.Quantity { return resource.NewQuantity(bytes>>20<<20, resource.BinarySI) }
 	return apierrors.NewForbidden(named, name, fmt.Errorf("exceeded quota: the objects of namespace %s take %s of "+
 		"the database with their versions of the last minutes, "+
 		"of at most %s (limits.namespacePercent of the server's configuration): delete objects, wait some minutes for "+
-		"old versions to go, or raise the limit",
-		namespace, quantity(used), quantity(q.bytes)))
+		"old versions to go and repeat a deletion that got this error, or raise the limit",
+		namespace, quantity(live+old), quantity(q.bytes)))
 }
 
 // measure reads the sizes of all objects once the database is so large that one namespace
@@ -90,17 +111,17 @@ func (q *namespaceQuota) measure(ctx context.Context) {
 	}
 }
 
-// namespaceSize returns the size of the namespace with old versions, and that of the key,
-// if all sizes are known.
-func (p *Population) namespaceSize(namespace, key string) (used, before int64, known bool) {
+// namespaceSize returns the sizes of the namespace's objects, of their old versions, and of the
+// key, if all sizes are known.
+func (p *Population) namespaceSize(namespace, key string) (live, old, before int64, known bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.sizes.read[everything] {
-		return 0, 0, false
+		return 0, 0, 0, false
 	}
 	if total := p.sizes.totals[sizeKey{everything, namespace}]; total != nil {
-		used = total.Bytes
+		live = total.Bytes
 	}
 	before = int64(p.sizes.objects[maphash.String(p.sizes.seed, key)])
-	return used + p.sizes.old.before[namespace] + p.sizes.old.since[namespace], before, true
+	return live, p.sizes.old.before[namespace] + p.sizes.old.since[namespace], before, true
 }

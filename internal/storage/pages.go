@@ -14,8 +14,8 @@ const (
 	// cachePage and clientPage are the sizes of pages, in bytes, of what reads for all clients,
 	// as a watch cache does, and of what reads for one client among many.
 	cachePage, clientPage = 8 << 20, 2 << 20
-	// maxSizesPage is the largest number of objects of the latter: those of the next type may
-	// be larger by far.
+	// maxSizesPage is the number of objects that readSizes reads at a time at most: those of the
+	// next type may be far larger.
 	maxSizesPage = 100
 )
 

@@ -131,7 +131,7 @@ func (g *getter) undecodable(key string, err error) {
 	}
 }
 
-// cachePoll is the interval at which await checks the watch caches.
+// cachePoll is the interval at which AwaitCaches and customStore.filled check watch caches.
 const cachePoll = time.Millisecond
 
 // watchCaches has the stores with a watch cache. It is safe for concurrent use.

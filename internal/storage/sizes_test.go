@@ -10,6 +10,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
@@ -97,14 +98,88 @@ func TestNamespaceQuota(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := write(t.Context(), "full/0", 198<<10); !refused(err) {
-		t.Errorf("versions of one object above 5/4 of the quota: %v", err)
+	var err error
+	for size := 198; err == nil && size > 0; size-- {
+		err = write(t.Context(), "full/0", size<<10)
+	}
+	if !refused(err) {
+		t.Errorf("ever smaller versions of one object: %v", err)
 	}
 	if _, err := kv.Txn(t.Context()).Then(clientv3.OpDelete("/registry/example.com/widgets/full/0")).Commit(); err != nil {
 		t.Errorf("a deletion: %v", err)
 	}
 	if status, ok := write(t.Context(), "full/7", 400<<10).(apierrors.APIStatus); !ok || status.Status().Code != http.StatusForbidden {
 		t.Error("a creation is not refused after a deletion whose versions are not compacted")
+	}
+}
+
+// TestDeletionAboveNamespaceQuota: a deletion of an object with finalizers is an update that makes
+// it a little larger. It is possible above the quota, and the controllers complete it; repeated
+// updates are no way around the quota.
+func TestDeletionAboveNamespaceQuota(t *testing.T) {
+	const user, deletion, controller, mark = "user", "deletion", "controller", 200
+	type write struct {
+		by     string
+		before int // the size of the object; 0 creates it
+		growth int
+	}
+	allowed, refused := true, false
+	for name, c := range map[string]struct {
+		quota  int64 // of objects of 1280 KiB
+		oldKiB int
+		writes map[write]bool
+	}{
+		"objects and old versions above it": {1400 << 10, 256, map[write]bool{
+			{user, 500, mark}: allowed, {user, 500, 2 << 10}: refused, {user, 0, 500}: refused, {user, 500, 0}: allowed,
+			{deletion, 500, mark}: allowed, {controller, 500, mark}: allowed, {controller, 0, 500}: refused,
+		}},
+		"old versions above 5/4": {1100 << 10, 512, map[write]bool{
+			{user, 500, mark}: refused, {user, 500, 0}: refused, {deletion, 500, mark}: refused,
+			{controller, 500, mark}: allowed, {controller, 500, 2 << 10}: refused, {controller, 0, 500}: refused,
+		}},
+		"objects above 5/4 after it was lowered": {600 << 10, 0, map[write]bool{
+			{user, 500, mark}: refused, {user, 500, 0}: allowed, {user, 500, -100}: allowed, {user, 0, 500}: refused,
+			{deletion, 500, mark}: allowed, {deletion, 500, 2 << 10}: refused, {controller, 500, mark}: allowed,
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, client := newStorage(t)
+			s.quota.bytes = c.quota
+			fill := func(name string, size int) {
+				t.Helper()
+				response, err := client.Put(t.Context(), "/registry/example.com/widgets/full/"+name, strings.Repeat("x", size))
+				if err == nil {
+					err = s.population.Reach(t.Context(), response.Header.Revision)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := s.population.size(t.Context(), everything, ""); err != nil {
+				t.Fatal(err)
+			}
+			fill("rest", (1280-256)<<10)
+			fill("rewritten", 256<<10)
+			for range c.oldKiB / 256 {
+				fill("rewritten", 256<<10)
+			}
+			contexts := map[string]context.Context{
+				user:       t.Context(),
+				deletion:   request.WithRequestInfo(t.Context(), &request.RequestInfo{Verb: "deletecollection"}),
+				controller: request.WithUser(t.Context(), serviceaccount.UserInfo("kube-system", "namespace-controller", "")),
+			}
+			for w, want := range c.writes {
+				name := strings.NewReplacer("{", "", "}", "", " ", "-").Replace(fmt.Sprint(w))
+				if w.before > 0 {
+					fill(name, w.before)
+				}
+				put := clientv3.OpPut("/registry/example.com/widgets/full/"+name, strings.Repeat("x", w.before+w.growth))
+				_, err := s.quota.guard(client.KV).Txn(contexts[w.by]).Then(put).Commit()
+				if err == nil != want || err != nil && !apierrors.IsForbidden(err) {
+					t.Errorf("%+v: %v, want that it is allowed: %t", w, err, want)
+				}
+			}
+		})
 	}
 }
 
