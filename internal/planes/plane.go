@@ -22,11 +22,11 @@ import (
 type state int
 
 const (
-	asleep  state = iota
-	waking        // it starts, or is held
-	awake         // it serves
+	asleep   state = iota
+	waking         // it starts, or is held
+	awake          // it serves
 	stopping       // it stops
-	gone          // it is being deleted
+	gone           // it is being deleted
 )
 
 // plane is one control plane. A sleeping one has few heap objects: each may keep freed memory from
