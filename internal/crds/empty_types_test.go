@@ -147,6 +147,29 @@ func TestEmptyWatchContinuesUpstream(t *testing.T) {
 	}
 }
 
+// TestWatchFromBeforeTheCache: watches from the revisions of earlier responses get all events, also
+// if others have written since: the watch cache is made for the first of these watches.
+func TestWatchFromBeforeTheCache(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t)
+	s.install(t)
+	write := func(value string) { // to the store
+		s.update(t, func(crd *apiextensions.CustomResourceDefinition) { crd.Labels = map[string]string{"a": value} })
+	}
+	version := s.listEmpty(t)
+	write("before")
+	created := s.create(t, "one")
+	write("after")
+	fromCreated := s.watch(t, metav1.ListOptions{ResourceVersion: created.GetResourceVersion()})
+	fromList := s.watch(t, metav1.ListOptions{ResourceVersion: version})
+	s.create(t, "two")
+	for what, got := range map[string]watch.Event{"ADDED one": <-fromList.ResultChan(), "ADDED two": <-fromCreated.ResultChan()} {
+		if eventText(got) != what {
+			t.Errorf("got %s instead of %s", eventText(got), what)
+		}
+	}
+}
+
 // TestManyEmptyWatches: objects come and go while many watches wait, which
 // begin at any moment, and the type is released. Each watch has every event once,
 // in order.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -51,10 +52,8 @@ func (c *customStores) watcher(connection Connection) clientv3.Watcher {
 	return sharedWatcher{c.watchers[c.made%len(c.watchers)]}
 }
 
-// withCacheOnUse makes the store of one version of a custom resource.
-func (c *customStores) withCacheOnUse(below storage.Interface, destroy factory.DestroyFunc,
-	add store.AddCache) (storage.Interface, factory.DestroyFunc, error) {
-	opened := &customStore{Interface: below, destroy: destroy, add: add}
+// add adds the store of one version of a custom resource.
+func (c *customStores) add(opened *customStore) (storage.Interface, factory.DestroyFunc, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.open == nil {
@@ -90,7 +89,8 @@ func (c *customStores) close() {
 // watch, and these wait until it has been filled, which takes milliseconds for a small type.
 // Other requests read etcd. It is safe for concurrent use.
 type customStore struct {
-	storage.Interface // without the cache
+	storage.Interface                            // without the cache
+	skipEmpty         func(revision int64) int64 // see [Population]
 	destroy           factory.DestroyFunc
 	add               store.AddCache
 
@@ -166,5 +166,8 @@ func (s *customStore) Watch(ctx context.Context, key string, options storage.Lis
 	if err != nil {
 		return nil, err
 	}
+	if revision, err := (storage.APIObjectVersioner{}).ParseResourceVersion(options.ResourceVersion); err == nil && revision > 0 {
+		options.ResourceVersion = strconv.FormatInt(s.skipEmpty(int64(revision)), 10)
+	} // the store explains the error
 	return cached.Watch(ctx, key, options)
 }

@@ -54,10 +54,11 @@ var errFromEtcd = errors.New("it is read from etcd")
 // newCustomStore opens a store whose cache is cached.
 func newCustomStore(t *testing.T, stores *customStores, cached func() (storage.Interface, error)) (opened storage.Interface, destroy func()) {
 	t.Helper()
-	opened, destroy, err := stores.withCacheOnUse(filledAt{}, func() {}, func() (storage.Interface, func(), error) {
+	add := func() (storage.Interface, func(), error) {
 		made, err := cached()
 		return made, func() {}, err
-	})
+	}
+	opened, destroy, err := stores.add(&customStore{Interface: filledAt{}, destroy: func() {}, add: add})
 	if err != nil {
 		t.Fatal(err)
 	}

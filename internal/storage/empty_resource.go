@@ -24,8 +24,27 @@ var (
 const Current int64 = -1
 
 // keepEnded is the time for which a watch cache still begins at the last revision without
-// objects after an [EmptyResource] has ended: watches that held it continue in the cache.
+// objects after the first one was stored: watches from earlier revisions continue in the cache.
 const keepEnded = time.Minute
+
+// beginning is the last time a resource got its first object. It had none from revision since to
+// revision last.
+type beginning struct {
+	since, last int64
+	at          time.Time
+}
+
+// skipEmpty returns the last revision without objects for a revision since which the resource had
+// none, and other revisions as they are: a watch cache may begin after the former.
+func (p *Population) skipEmpty(resource schema.GroupResource, revision int64) int64 {
+	prefix := p.storage.prefix(resource)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if began := p.began[prefix]; began.since <= revision && revision < began.last {
+		return began.last
+	}
+	return revision
+}
 
 // EmptyResource is a resource that has no objects, until its first one is stored. It is
 // safe for concurrent use.
@@ -145,10 +164,10 @@ func (v *EmptyResource) end(last int64) {
 	}
 }
 
-// cacheStart is the [store.CacheStart] of custom resources. Watches that hold the EmptyResource,
-// or held it in the last minute, continue in a new watch cache: that begins empty, at a revision
-// which none of them has passed, and so has each event that they need. minimum is the revision
-// of the last creation or deletion, which reads of the cache wait for.
+// cacheStart is the [store.CacheStart] of custom resources. Watches that hold the EmptyResource, or
+// begin at a revision of the last minute, continue in a new watch cache: that begins empty, at a
+// revision which none of them has passed, and so has each event that they need. minimum is the
+// revision of the last creation or deletion, which reads of the cache wait for.
 func (p *Population) cacheStart(resource schema.GroupResource) (empty, minimum int64) {
 	prefix := p.storage.prefix(resource)
 	p.mu.Lock()
@@ -160,6 +179,9 @@ func (p *Population) cacheStart(resource schema.GroupResource) (empty, minimum i
 		case time.Since(v.endedAt) < keepEnded:
 			return v.last, p.last[prefix]
 		}
+	}
+	if began := p.began[prefix]; time.Since(began.at) < keepEnded {
+		return began.last, p.last[prefix]
 	}
 	return 0, 0
 }

@@ -52,6 +52,7 @@ type Population struct {
 	beginnings int              // the number of watches
 	first      int64            // all changes after this revision are known
 	last       map[string]int64 // by prefix: the revision of the last creation or deletion
+	began      map[string]beginning
 	empty      map[string][]*EmptyResource
 	sizes      sizes
 	change     chan struct{} // closed when a count becomes 0 or leaves it
@@ -128,7 +129,7 @@ func (p *Population) begin(ctx context.Context, watcher clientv3.Watcher, revisi
 	defer p.mu.Unlock()
 	p.watching, p.watcher = ctx, watcher
 	p.beginnings++
-	p.revision, p.first, p.last = revision, revision, map[string]int64{}
+	p.revision, p.first, p.last, p.began = revision, revision, map[string]int64{}, map[string]beginning{}
 	p.counts, p.counted, p.prefixes = map[string]int64{}, map[string]bool{}, p.storage.singlePrefixes()
 	p.sizes.reset()
 	p.endAllEmpty()
@@ -155,6 +156,9 @@ func (p *Population) apply(response clientv3.WatchResponse) {
 			after = before - 1
 		}
 		p.counts[string(prefix)] = after
+		if before == 0 && after == 1 && p.counted[string(prefix)] {
+			p.began[string(prefix)] = beginning{max(p.first, p.last[string(prefix)]), event.Kv.ModRevision - 1, time.Now()}
+		}
 		p.last[string(prefix)] = event.Kv.ModRevision
 		p.endEmpty(prefix, event.Kv.ModRevision)
 		changed = changed || before == 0 || after == 0

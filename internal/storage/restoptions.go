@@ -64,7 +64,11 @@ func (g *getter) GetRESTOptions(resource schema.GroupResource, example runtime.O
 	case g.builtIn:
 		opts.Decorator = store.Cached(g.newStore, nil, g.storage.caches.withCache)
 	default:
-		opts.Decorator = store.Cached(g.newStore, g.storage.population.cacheStart, g.storage.customs.withCacheOnUse)
+		opts.Decorator = store.Cached(g.newStore, g.storage.population.cacheStart, func(below storage.Interface,
+			destroy factory.DestroyFunc, add store.AddCache) (storage.Interface, factory.DestroyFunc, error) {
+			skipEmpty := func(revision int64) int64 { return g.storage.population.skipEmpty(resource, revision) }
+			return g.storage.customs.add(&customStore{Interface: below, skipEmpty: skipEmpty, destroy: destroy, add: add})
+		})
 	}
 	return opts, nil
 }
