@@ -5,6 +5,9 @@ import (
 	"sync/atomic"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage"
 )
 
 const (
@@ -27,6 +30,27 @@ type pagedKV struct {
 	size atomic.Int64 // of an object of the last page, in bytes; 0 before the first
 }
 
+// firstCount is the key in the context of a list for the number of objects from its first page on.
+type firstCount struct{}
+
+// withRemaining is a store whose lists count the remaining objects right: upstream (etcd3.store.GetList)
+// subtracts the limit from the count of the last page, which [pagedKV] makes smaller than the list.
+type withRemaining struct{ storage.Interface }
+
+// GetList implements [storage.Interface].
+func (s withRemaining) GetList(ctx context.Context, key string, options storage.ListOptions, list runtime.Object) error {
+	first := int64(-1)
+	if err := s.Interface.GetList(context.WithValue(ctx, firstCount{}, &first), key, options, list); err != nil {
+		return err
+	}
+	read, err := meta.ListAccessor(list)
+	if err == nil && read.GetRemainingItemCount() != nil && first >= 0 {
+		remaining := first - options.Predicate.Limit
+		read.SetRemainingItemCount(&remaining)
+	}
+	return err
+}
+
 // Get implements [clientv3.KV].
 func (p *pagedKV) Get(ctx context.Context, key string, options ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	op := clientv3.OpGet(key, options...)
@@ -38,6 +62,9 @@ func (p *pagedKV) Get(ctx context.Context, key string, options ...clientv3.OpOpt
 		limit = max(p.page/size, 1)
 	}
 	response, err := p.KV.Get(ctx, key, append(options, clientv3.WithLimit(min(limit, op.Limit())))...)
+	if first, ok := ctx.Value(firstCount{}).(*int64); ok && err == nil && *first < 0 {
+		*first = response.Count
+	}
 	if err == nil && len(response.Kvs) > 0 {
 		size := 0
 		for _, stored := range response.Kvs {

@@ -99,7 +99,7 @@ func (g *getter) newStoreWatching(watcher clientv3.Watcher, page int64, config *
 	if err != nil {
 		return nil, nil, err
 	}
-	return &countedStore{made, config.GroupResource, &s.objects}, func() {
+	return &countedStore{withRemaining{made}, config.GroupResource, &s.objects}, func() {
 		destroy()
 		s.objects.last.Delete(config.GroupResource)
 	}, nil
