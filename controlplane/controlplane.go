@@ -76,7 +76,7 @@ func New(options Options) (*ControlPlane, error) {
 	return c, nil
 }
 
-// extension checks the doors.
+// extension checks the options, and returns what they add to the server.
 func (o *Options) extension() (appliance.Extension, error) {
 	groups, err := newGroups(o.Resources)
 	errs := []error{err, o.checkPart(), o.checkNames()}
