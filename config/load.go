@@ -107,8 +107,8 @@ func parent(path string) string {
 }
 
 // Load reads a configuration file strictly onto the defaults. Relative paths in it are
-// relative to its directory. An empty file has the defaults. Every error is a [FieldError] or
-// several joined. The values are not checked, see [ServerConfiguration.Validate].
+// relative to its directory. An empty file has the defaults. Errors in the content are
+// [FieldError]s, joined. The values are not checked, see [ServerConfiguration.Validate].
 func Load(file string) (*ServerConfiguration, Source, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {

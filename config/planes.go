@@ -14,8 +14,8 @@ type Planes struct {
 	SleepAfter Duration `json:"sleepAfter"`
 	// MaxAwake is the number of control planes that run at a time.
 	MaxAwake int `json:"maxAwake"`
-	// Memory and Descriptors (open files) of the process are those from which on control planes are stopped
-	// before another one starts; 0 for no bound.
+	// Memory and Descriptors (open files) bound what the process takes: above them, control
+	// planes are stopped before another one starts; 0 for no bound.
 	Memory      resource.Quantity `json:"memory"`
 	Descriptors int               `json:"descriptors"`
 	// RequestsInFlight is the number of requests to each at a time, without watches.

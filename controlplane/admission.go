@@ -35,8 +35,8 @@ func (i inlineAdmission) Validate(ctx context.Context, attributes admission.Attr
 	return i.call(ctx, i.Admission.Validate, attributes)
 }
 
-// call turns a panic of the function into an error: those who delete a collection are goroutines
-// of upstream's, and a panic there would end the process.
+// call turns a panic of the function into an error: upstream deletes the objects of a collection
+// in goroutines of its own, where a panic would end the process.
 func (i inlineAdmission) call(ctx context.Context, f func(context.Context, admission.Attributes) error,
 	attributes admission.Attributes) (err error) {
 	if f == nil {

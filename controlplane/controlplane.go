@@ -42,6 +42,7 @@ func New(options Options) (*ControlPlane, error) {
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
+	options.Listener = closeOnce(options.Listener)
 	extension, err := options.extension()
 	if err != nil {
 		return nil, err
@@ -75,7 +76,7 @@ func New(options Options) (*ControlPlane, error) {
 	return c, nil
 }
 
-// extension checks the doors.
+// extension checks the options, and returns what they add to the server.
 func (o *Options) extension() (appliance.Extension, error) {
 	groups, err := newGroups(o.Resources)
 	errs := []error{err, o.checkPart(), o.checkNames()}
@@ -263,8 +264,10 @@ func (c *ControlPlane) isTemporary() bool {
 	return c.options.Dir == "" && (c.options.Config == nil || c.options.Config.DataDir == "")
 }
 
-// end removes the temporary directory, records the result and lets go of the server.
+// end closes the listener, removes the temporary directory, records the result and lets go of
+// the server.
 func (c *ControlPlane) end(ctx context.Context, err error) {
+	err = errors.Join(err, c.closeListener())
 	if c.temporary != "" {
 		err = errors.Join(err, c.temporary.Remove(context.WithoutCancel(ctx)))
 	}
@@ -284,6 +287,7 @@ func (c *ControlPlane) Stop(ctx context.Context) error {
 	if !c.started {
 		c.started = true
 		c.stop = func() {}
+		c.err = c.closeListener()
 		close(c.done)
 	}
 	stop := c.stop

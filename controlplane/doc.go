@@ -8,10 +8,10 @@
 //	defer cp.Stop(context.Background())
 //	client := kubernetes.NewForConfigOrDie(cp.RESTConfig())
 //
-// [Options] has the doors: types in Go ([Resource], [Kind]), admission, handlers,
-// authentication and authorization, controllers, manifests. A panic in a function of the
-// program costs the request that calls it, and a minute after its begin a request other than a
-// watch is answered with a timeout, whatever such a function does.
+// [Options] lists what a program can add: types in Go ([Resource], [Kind]), admission,
+// handlers, authentication and authorization, controllers, manifests. A panic in a function of
+// the program fails only the request that calls it. A request other than a watch times out
+// after a minute, even if such a function has not returned.
 //
 // # The process
 //
@@ -31,7 +31,7 @@
 // those that the libraries of Kubernetes and etcd count for the process.
 // apiserver_storage_size_bytes has a label for each embedded etcd.
 //
-// Each control plane after the first takes about 16 MB of anonymous memory. The smallest program
+// Each control plane after the first takes about 13 MB of anonymous memory. The smallest program
 // has 117 MB, stripped (-ldflags "-s -w").
 //
 // # Compatibility

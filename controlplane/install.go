@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -90,8 +91,26 @@ func (g *group) add(r *Resource) error {
 		g.addVersion(gv)
 		errs = append(errs, convertTypes(g.scheme, version.New(), r.New(), version.ToStored),
 			convertTypes(g.scheme, r.New(), version.New(), version.FromStored))
+		if r.NewList != nil {
+			errs = append(errs, convertTypes(g.scheme, r.NewList(), version.NewList(), g.convertItems(version.New)))
+		}
 	}
 	return errors.Join(errs...)
+}
+
+// convertItems returns a function that converts the items of a list to objects of another version.
+func (g *group) convertItems(newObject func() runtime.Object) func(from, to runtime.Object) error {
+	return func(from, to runtime.Object) error {
+		var items []runtime.Object
+		err := meta.EachListItem(from, func(item runtime.Object) error {
+			items = append(items, newObject())
+			return g.scheme.Convert(item, items[len(items)-1], nil)
+		})
+		if err != nil {
+			return err
+		}
+		return meta.SetList(to, items)
+	}
 }
 
 func (g *group) addVersion(gv schema.GroupVersion) {
@@ -107,22 +126,30 @@ func (g *group) register(gv schema.GroupVersion, kind string, newObject, newList
 	}
 }
 
-// convertTypes adds the conversion between two Go types.
+// convertTypes adds the conversion between two Go types of objects or lists.
 func convertTypes(scheme *runtime.Scheme, from, to runtime.Object, convert func(from, to runtime.Object) error) error {
 	return scheme.AddConversionFunc(from, to, func(a, b any, _ conversion.Scope) error {
 		source, target := a.(runtime.Object), b.(runtime.Object)
 		sourceMeta, ok := source.(metav1.ObjectMetaAccessor)
 		if targetMeta, alike := target.(metav1.ObjectMetaAccessor); ok && alike {
-			copyMeta(sourceMeta.GetObjectMeta(), targetMeta.GetObjectMeta())
+			copyMeta[*metav1.ObjectMeta](sourceMeta.GetObjectMeta(), targetMeta.GetObjectMeta())
 		}
-		return convert(source, target)
+		sourceList, ok := source.(metav1.ListMetaAccessor)
+		if targetList, alike := target.(metav1.ListMetaAccessor); ok && alike {
+			copyMeta[*metav1.ListMeta](sourceList.GetListMeta(), targetList.GetListMeta())
+		}
+		if err := convert(source, target); err != nil {
+			return err
+		}
+		scheme.Default(target) // Default of the resource, if target is of the stored version
+		return nil
 	})
 }
 
 // copyMeta copies all metadata.
-func copyMeta(from, to metav1.Object) {
-	source, ok := from.(*metav1.ObjectMeta)
-	if target, alike := to.(*metav1.ObjectMeta); ok && alike {
+func copyMeta[Meta interface{ DeepCopyInto(Meta) }](from, to any) {
+	source, ok := from.(Meta)
+	if target, alike := to.(Meta); ok && alike {
 		source.DeepCopyInto(target)
 	}
 }

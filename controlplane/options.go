@@ -24,12 +24,12 @@ type Options struct {
 	// Config is the configuration, as [config.Load] reads it from a file; nil for the
 	// defaults. The zero ServerConfiguration is not valid: start from [config.Default]. Its
 	// dataDir is used if Dir is empty. New copies it. Without a directory, its external etcd,
-	// kubeconfig, archive, backups and audit log are not used.
+	// kubeconfig, journal, backups and audit log are not used.
 	Config *config.ServerConfiguration
-	// Listener is served on, and closed by Stop; if it fails before, the control plane ends
-	// ([ControlPlane.Err]). Listen takes the address of the configuration instead
-	// (serving.bindAddress, serving.port; 0 is a free port). Without both, the API is reachable
-	// in the process only, and no kubeconfig is written.
+	// Listener is served on, and closed when the control plane ends, as by Stop or after an error
+	// of Start; if it fails before, the control plane ends ([ControlPlane.Err]). Listen takes the
+	// address of the configuration instead (serving.bindAddress, serving.port; 0 is a free port).
+	// Without both, the API is reachable in the process only, and no kubeconfig is written.
 	Listener net.Listener
 	Listen   bool
 	// Log gets the messages of this control plane; nil discards them. Libraries log to klog

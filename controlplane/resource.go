@@ -38,7 +38,7 @@ type Resource struct {
 	Versions []ResourceVersion
 
 	// Default sets fields that a client left out, when an object is decoded (upstream:
-	// runtime.Scheme.AddTypeDefaultingFunc); nil for none.
+	// runtime.Scheme.AddTypeDefaultingFunc): of a further version, after ToStored. nil for none.
 	Default func(object runtime.Object)
 	// Validate returns what is wrong with an object that is written. old is nil at a creation.
 	Validate func(ctx context.Context, object, old runtime.Object) field.ErrorList

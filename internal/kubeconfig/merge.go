@@ -36,15 +36,17 @@ func Merge(data []byte, use bool) (file, backup string, err error) {
 	for name, context := range added.Contexts {
 		cluster, user := added.Clusters[context.Cluster], added.AuthInfos[context.AuthInfo]
 		knownCluster, knownUser := merged.Clusters[context.Cluster], merged.AuthInfos[context.AuthInfo]
-		if knownCluster == nil && knownUser != nil || knownCluster != nil && knownCluster.Server != cluster.Server {
-			return "", "", fmt.Errorf("%s has entries called %s of another server: choose another name with --context", file,
-				name)
+		known := merged.Contexts[name]
+		if knownCluster == nil && knownUser != nil || knownCluster != nil && knownCluster.Server != cluster.Server ||
+			known != nil && (known.Cluster != context.Cluster || known.AuthInfo != context.AuthInfo) {
+			return "", "", fmt.Errorf("%s has entries called %s of another server or user: choose another name with --context",
+				file, name)
 		}
 		if knownCluster != nil && knownUser != nil { // they stay in their files
 			cluster.LocationOfOrigin, user.LocationOfOrigin = knownCluster.LocationOfOrigin, knownUser.LocationOfOrigin
 		}
 		merged.Clusters[context.Cluster], merged.AuthInfos[context.AuthInfo] = cluster, user
-		if merged.Contexts[name] == nil { // else keep its namespace
+		if known == nil { // else keep its namespace
 			merged.Contexts[name] = context
 		}
 		if use {

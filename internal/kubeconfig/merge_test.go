@@ -31,7 +31,11 @@ func TestMerge(t *testing.T) {
 		"another server":           {one("work", other, "token-1"), "token-2", false, "work"},
 		"the same server":          {one("mini", mine, "token-1"), "token-2", false, "mini"},
 		"a name of another server": {one("mini", other, "token-1"), "choose another name with --context", false, ""},
-		"no kubeconfig":            {"\x00", "is not a kubeconfig; nothing was changed", false, ""},
+		"a context that leads to another server": {strings.Replace(one("work", other, "token-1"), "[{name: work, context",
+			"[{name: mini, context", 1), "choose another name with --context", true, ""},
+		"a context of another user": {strings.Replace(one("mini", mine, "token-1"), "user: mini", "user: ann", 1),
+			"choose another name with --context", true, ""},
+		"no kubeconfig": {"\x00", "is not a kubeconfig; nothing was changed", false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "config")
