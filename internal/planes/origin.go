@@ -139,7 +139,7 @@ func (p *plane) useAsSource(ctx context.Context) (done func(), err error) {
 	defer cancel()
 	_, done, err = p.use(ctx, func() bool { return true })
 	switch {
-	case err == nil, err == errNotFound, err == errNotRunning, ctx.Err() != nil: //nolint:errorlint // not those in its reason
+	case err == nil, err == errNotFound, err == errNotRunning, ctx.Err() != nil: //nolint:errorlint // not in its reason
 		return done, err
 	default: // its reason may be that of the other one
 		return nil, fmt.Errorf("it does not start: kubectl get controlplane %s -o wide says why", p.name)

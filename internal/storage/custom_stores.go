@@ -166,8 +166,9 @@ func (s *customStore) Watch(ctx context.Context, key string, options storage.Lis
 	if err != nil {
 		return nil, err
 	}
-	if revision, err := (storage.APIObjectVersioner{}).ParseResourceVersion(options.ResourceVersion); err == nil && revision > 0 {
-		options.ResourceVersion = strconv.FormatInt(s.skipEmpty(int64(revision)), 10)
-	} // the store explains the error
+	// The store explains an error.
+	if revision, err := strconv.ParseInt(options.ResourceVersion, 10, 64); err == nil && revision > 0 {
+		options.ResourceVersion = strconv.FormatInt(s.skipEmpty(revision), 10)
+	}
 	return cached.Watch(ctx, key, options)
 }

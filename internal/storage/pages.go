@@ -38,7 +38,8 @@ type firstCount struct{}
 type withRemaining struct{ storage.Interface }
 
 // GetList implements [storage.Interface].
-func (s withRemaining) GetList(ctx context.Context, key string, options storage.ListOptions, list runtime.Object) error {
+func (s withRemaining) GetList(ctx context.Context, key string,
+	options storage.ListOptions, list runtime.Object) error {
 	first := int64(-1)
 	if err := s.Interface.GetList(context.WithValue(ctx, firstCount{}, &first), key, options, list); err != nil {
 		return err
