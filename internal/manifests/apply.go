@@ -81,7 +81,7 @@ func (a *Applier) round(ctx context.Context, files map[string]fileState, settled
 		settled = err == nil && maps.Equal(now, files) // what was read is what the scan found
 	}
 	errs = append(errs, duplicates(objects)...)
-	errs = append(errs, a.applyObjects(ctx, objects)...)
+	errs = append(errs, a.applyObjects(ctx, objects, a.record)...)
 	if len(errs) > 0 {
 		return applied{failed: errs, objects: len(objects)}
 	}
@@ -93,8 +93,10 @@ func (a *Applier) round(ctx context.Context, files map[string]fileState, settled
 }
 
 // applyObjects applies CRDs, awaits those that the server accepts, and applies the other
-// objects. It sorts objects in that order.
-func (a *Applier) applyObjects(ctx context.Context, objects []object) []error {
+// objects. It sorts objects in that order. It calls record, unless that is nil, with objects that it
+// is about to apply.
+func (a *Applier) applyObjects(ctx context.Context, objects []object,
+	record func(context.Context, []object) error) []error {
 	var crds, others []object
 	for _, o := range objects {
 		if o.GroupVersionKind().GroupKind() == crdKind {
@@ -103,12 +105,12 @@ func (a *Applier) applyObjects(ctx context.Context, objects []object) []error {
 			others = append(others, o)
 		}
 	}
-	accepted, errs := a.applyAll(ctx, crds)
+	accepted, errs := a.applyAll(ctx, crds, record)
 	if len(crds) > 0 {
 		errs = append(errs, a.awaitCRDs(ctx, accepted)...)
 		a.mapper.Reset()
 	}
-	_, refused := a.applyAll(ctx, others)
+	_, refused := a.applyAll(ctx, others, record)
 	copy(objects, append(crds, others...))
 	return append(errs, refused...)
 }
@@ -146,7 +148,13 @@ func (a *Applier) pruneAndRecord(ctx context.Context, objects []object, settled 
 }
 
 // applyAll applies objects, and returns those that the server accepts.
-func (a *Applier) applyAll(ctx context.Context, objects []object) (accepted []object, errs []error) {
+func (a *Applier) applyAll(ctx context.Context, objects []object,
+	record func(context.Context, []object) error) (accepted []object, errs []error) {
+	if record != nil && len(objects) > 0 {
+		if err := record(ctx, objects); err != nil {
+			errs = append(errs, err)
+		}
+	}
 	for _, o := range objects {
 		if ctx.Err() != nil {
 			return accepted, append(errs, context.Cause(ctx))
@@ -165,13 +173,8 @@ func (a *Applier) apply(ctx context.Context, o object) error {
 	if err != nil {
 		return err
 	}
-	namespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace
-	switch {
-	case namespaced && o.GetNamespace() == "":
-		// The inventory needs the namespace.
-		o.SetNamespace(metav1.NamespaceDefault)
-	case !namespaced && o.GetNamespace() != "":
-		return fmt.Errorf("metadata.namespace is %q, but the type is cluster-scoped; remove the field", o.GetNamespace())
+	if err := setNamespace(o, mapping); err != nil {
+		return err
 	}
 	data, err := json.Marshal(o)
 	if err != nil {
@@ -181,6 +184,19 @@ func (a *Applier) apply(ctx context.Context, o object) error {
 		FieldManager: FieldManager, Force: ptr.To(true), FieldValidation: metav1.FieldValidationStrict,
 	})
 	return err
+}
+
+// setNamespace sets the default namespace, which the inventory needs, or returns an error for one
+// that the type does not have.
+func setNamespace(o object, mapping *meta.RESTMapping) error {
+	namespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace
+	switch {
+	case namespaced && o.GetNamespace() == "":
+		o.SetNamespace(metav1.NamespaceDefault)
+	case !namespaced && o.GetNamespace() != "":
+		return fmt.Errorf("metadata.namespace is %q, but the type is cluster-scoped; remove the field", o.GetNamespace())
+	}
+	return nil
 }
 
 func (a *Applier) resource(mapping *meta.RESTMapping, namespace string) dynamic.ResourceInterface {

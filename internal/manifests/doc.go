@@ -7,6 +7,6 @@
 // others. Every second it compares times and sizes of the files, which also detects
 // volumes that are updated by replacing a link.
 //
-// A config map has the list of applied objects. With prune, objects whose manifests were
-// removed are deleted.
+// A config map has the list of applied objects, written before they are applied. With prune,
+// objects whose manifests were removed are deleted by a round without failures.
 package manifests

@@ -43,7 +43,7 @@ const (
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-// loadInventory returns the objects that were applied last.
+// loadInventory returns the objects that were applied by the last round without failures, or since.
 func (a *Applier) loadInventory(ctx context.Context) ([]reference, error) {
 	stored, err := a.client.Resource(configMaps).Namespace(metav1.NamespaceSystem).Get(ctx, inventoryName,
 		metav1.GetOptions{})
@@ -81,6 +81,31 @@ func (a *Applier) saveInventory(ctx context.Context, inventory []reference) erro
 		return fmt.Errorf("write the inventory: %w", err)
 	}
 	return nil
+}
+
+// record adds objects to the inventory before they are applied: rounds that fail, or do not end,
+// leave none that a later round does not prune. It skips those of kinds that are unknown so far: if
+// this round applies them after all, it records them at its end, or the next one does.
+func (a *Applier) record(ctx context.Context, objects []object) error {
+	inventory, err := a.loadInventory(ctx)
+	if err != nil {
+		return err
+	}
+	stored := len(inventory)
+	for _, o := range objects {
+		gvk := o.GroupVersionKind()
+		mapping, err := a.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+		if err != nil || setNamespace(o, mapping) != nil {
+			continue
+		}
+		if ref := referTo(o); !slices.Contains(inventory, ref) {
+			inventory = append(inventory, ref)
+		}
+	}
+	if len(inventory) == stored {
+		return nil
+	}
+	return a.saveInventory(ctx, inventory)
 }
 
 // prune deletes an object without a manifest. One without fields of this field manager is kept:

@@ -49,7 +49,7 @@ func (a *Applier) applyNew(ctx context.Context, objects []object, errs []error) 
 	if errs = append(errs, duplicates(objects)...); len(errs) > 0 {
 		return errors.Join(errs...)
 	}
-	return errors.Join(a.applyObjects(ctx, objects)...)
+	return errors.Join(a.applyObjects(ctx, objects, nil)...)
 }
 
 // readPath reads a file or a directory.

@@ -100,3 +100,45 @@ func TestReplacedFileIsNotPruned(t *testing.T) {
 		<-ended
 	})
 }
+
+// TestFailedRoundIsRecorded: an object that was first applied in a round with a failure is pruned by
+// a later round, and none by the round that fails.
+func TestFailedRoundIsRecorded(t *testing.T) {
+	for name, failing := range map[string]string{
+		"unreadable": "a: [", "refused": "apiVersion: v1\nkind: Thing\nmetadata:\n  name: b\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			a, deleted := storingApplier(dir)
+			round := func() []error {
+				files, err := scan(os.DirFS(dir))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return a.round(t.Context(), files, true).failed
+			}
+			for _, removed := range []string{"a.yaml", "c.yaml"} {
+				write(t, dir, map[string]string{"a.yaml": configMap("a"), "b.yaml": failing, "c.yaml": configMap("c")})
+				for range 2 {
+					if errs := round(); len(errs) != 1 {
+						t.Fatalf("failures: %v", errs)
+					}
+				}
+				if err := os.Remove(filepath.Join(dir, removed)); err != nil {
+					t.Fatal(err)
+				}
+				if errs := round(); len(errs) != 1 || len(deleted) > 0 {
+					t.Fatalf("failures: %v; deleted %d objects", errs, len(deleted))
+				}
+				write(t, dir, map[string]string{"b.yaml": configMap("b")})
+				if errs := round(); len(errs) > 0 || len(deleted) != 1 {
+					t.Fatalf("failures: %v; deleted %d objects, want 1", errs, len(deleted))
+				}
+				if got := <-deleted + ".yaml"; got != removed {
+					t.Errorf("deleted the object of %s, want %s", got, removed)
+				}
+				write(t, dir, map[string]string{"a.yaml": configMap("a"), "c.yaml": configMap("c")})
+			}
+		})
+	}
+}
