@@ -95,6 +95,34 @@ apiServer:
 	}
 }
 
+// TestKeysWithoutValue: they keep the defaults, for each type of field. The tree has no pointers.
+func TestKeysWithoutValue(t *testing.T) {
+	for name, text := range map[string]string{
+		"list":     "apiServer: {encryption: {resources: }}\nserviceEndpointPolicy:\n  deniedNetworks:\n  allowedNetworks: ~\n",
+		"quantity": "limits: {writesAtOnce: , largestList: null}\netcd: {embedded: {quotaBackend: }}\n",
+		"duration": "serving: {stopGrace: }\njournal: {interval: , retention: ~}\n",
+		"scalars":  "dataDir:\nserving: {port: , bindAddress: }\netcd: {embedded: {fsync: }}\n",
+		"mapping":  "limits:\nserving:\netcd: {embedded: , external: }\n",
+		"map":      "apiServer: {flags: , featureGates: ~, runtimeConfig: null}\n",
+		"entry":    "apiServer: {flags: {profiling: }, featureGates: {A: ~}}\n",
+		"renamed":  "archive: {retention: , destination: }\n", "renamed, none": "archive:\n",
+		"alias": "dataDir: &none\nlimits: {largestList: *none}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, _, err := Load(write(t, header+text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(Default(), cfg, cmpopts.IgnoreUnexported(ServerConfiguration{})); diff != "" {
+				t.Errorf("(-default +loaded):\n%s", diff)
+			}
+		})
+	}
+	if cfg, _, err := Load(write(t, header+"apiServer: {flags: {max: 9223372036854775807}}\n")); err != nil || cfg.APIServer.Flags["max"] != "9223372036854775807" {
+		t.Errorf("%v; a large number is not kept: %+v", err, cfg)
+	}
+}
+
 func TestLoadRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
 		text string
@@ -108,6 +136,7 @@ func TestLoadRefuses(t *testing.T) {
 		"a string for a number":      {header + "serving:\n  port: \"6443\"\n", []string{`:4: serving.port: must be a whole number, got "6443"`}},
 		"a string for a boolean":     {header + "etcd: {embedded: {fsync: \"no\"}}\n", []string{`:3: etcd.embedded.fsync: must be true or false, got "no"`}},
 		"a mapping for a list":       {header + "serving: {extraSANs: {}}\n", []string{"serving.extraSANs: must be a list, got a mapping"}},
+		"an item without a value":    {header + "apiServer: {encryption: {resources: [secrets, ~]}}\n", []string{":3: apiServer.encryption.resources[1]: has no value; write one, or remove the item"}},
 		"a list for a mapping":       {header + "serving: []\n", []string{"serving: must be a mapping, got a list"}},
 		"a wrong unit":               {header + "etcd:\n  embedded:\n    quotaBackend: \"8Gb\"\n", []string{`:5: etcd.embedded.quotaBackend: "8Gb" is not a quantity; did you mean "8Gi"?`}},
 		"no quantity at all":         {header + "etcd: {embedded: {quotaBackend: lots}}\n", []string{`"lots" is not a quantity; write a number`}},

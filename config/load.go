@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -107,8 +108,8 @@ func parent(path string) string {
 }
 
 // Load reads a configuration file strictly onto the defaults. Relative paths in it are
-// relative to its directory. An empty file has the defaults. Errors in the content are
-// [FieldError]s, joined. The values are not checked, see [ServerConfiguration.Validate].
+// relative to its directory. An empty file has the defaults, as has a key without a value. Errors in
+// the content are [FieldError]s, joined. The values are not checked, see [ServerConfiguration.Validate].
 func Load(file string) (*ServerConfiguration, Source, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -144,20 +145,47 @@ func Parse(name string, data []byte) (*ServerConfiguration, Source, error) {
 	}
 	cfg := Default()
 	cfg.former = former
-	if former {
-		data, err = yamlv3.Marshal(root)
-	}
-	var asJSON []byte
-	if err == nil {
-		asJSON, err = yaml.YAMLToJSON(data)
-	}
-	if err == nil {
-		err = json.Unmarshal(asJSON, cfg)
-	}
-	if err != nil {
+	if err := decode(data, cfg); err != nil {
 		return nil, source, &FieldError{File: name, Message: err.Error()}
 	}
 	return cfg, source, nil
+}
+
+// decode decodes YAML onto the defaults in cfg. Keys without a value keep them: to the decoders of
+// lists and quantities, null is empty or 0.
+func decode(data []byte, cfg *ServerConfiguration) error {
+	var fields map[string]any
+	if err := yaml.Unmarshal(data, &fields, func(d *json.Decoder) *json.Decoder {
+		d.UseNumber()
+		return d
+	}); err != nil {
+		return err
+	}
+	if cfg.former {
+		fields["journal"] = fields["archive"]
+		delete(fields, "archive")
+	}
+	dropNulls(fields)
+	asJSON, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(asJSON, cfg)
+}
+
+// dropNulls removes keys without a value from mappings, also from those in mappings and lists.
+func dropNulls(value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		maps.DeleteFunc(value, func(_ string, v any) bool {
+			dropNulls(v)
+			return v == nil
+		})
+	case []any:
+		for _, item := range value {
+			dropNulls(item)
+		}
+	}
 }
 
 // renameKey gives a key of a mapping its present name, and reports whether it was there.

@@ -114,6 +114,9 @@ func (w *walker) value(node *yamlv3.Node, t reflect.Type, path string) {
 			for i, item := range node.Content {
 				at := fmt.Sprintf("%s[%d]", path, i)
 				w.source.lines[at] = item.Line
+				if item.Tag == "!!null" {
+					w.fail(item, at, "has no value; write one, or remove the item")
+				}
 				w.value(item, t.Elem(), at)
 			}
 		}
