@@ -7,16 +7,21 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
 // rotatePath is the path that rotates the encryption key for a POST request.
 const rotatePath = "/kube-hyper-mini/encryption/rotate"
+
+// resumeInterval is the time between two attempts to continue an interrupted rotation.
+const resumeInterval = time.Minute
 
 // KeyRotated is the result of a rotation: the name of the new key, and how many objects were
 // written again.
@@ -57,6 +62,11 @@ func (k *KeyRotator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Rotate rotates the key while no backup is made.
 func (k *KeyRotator) Rotate(ctx context.Context) (done KeyRotated, err error) {
+	return k.rotate(ctx, false)
+}
+
+// rotate is Rotate. With resume, it does nothing if no rotation is unfinished.
+func (k *KeyRotator) rotate(ctx context.Context, resume bool) (done KeyRotated, err error) {
 	if k.ConfigFile != "" {
 		return done, fmt.Errorf("apiServer.encryption.configFile names %s, which the server only reads: add a key to it, "+
 			"which is loaded within seconds, and have the objects rewritten by a StorageVersionMigration for each "+
@@ -70,6 +80,9 @@ func (k *KeyRotator) Rotate(ctx context.Context) (done KeyRotated, err error) {
 		return done, err
 	}
 	defer release()
+	if resume && !encryption.Interrupted(k.File) { // a client has rotated meanwhile
+		return done, nil
+	}
 	connection := k.Store.Connection()
 	done.Key, done.Rewritten, err = (&encryption.Rotation{
 		File: k.File, Store: connection.GatedKV(), Root: k.Root, Encrypt: k.Encrypt, Alone: k.alone,
@@ -93,14 +106,19 @@ func (k *KeyRotator) alone(ctx context.Context) error {
 	return nil
 }
 
-// Resume continues an interrupted rotation, in the background.
+// Resume continues an interrupted rotation, in the background. It tries until ctx ends: on an
+// external etcd, the server that was killed counts as another one for a minute.
 func (k *KeyRotator) Resume(ctx context.Context) {
-	if k.ConfigFile != "" || !encryption.Interrupted(k.File) {
-		return
-	}
-	if _, err := k.Rotate(ctx); err != nil && ctx.Err() == nil {
-		k.Log.Warn("the rotation of the encryption key is unfinished: run `kube-hyper-mini encryption rotate` when the "+
-			"cause is removed", "error", err)
+	for logged := false; k.ConfigFile == "" && encryption.Interrupted(k.File) && ctx.Err() == nil; {
+		_, err := k.rotate(ctx, true)
+		if err == nil {
+			return
+		}
+		if !logged && ctx.Err() == nil {
+			k.Log.Warn("the rotation of the encryption key is unfinished, trying again each minute", "error", err)
+			logged = true
+		}
+		reconcile.Pause(ctx, resumeInterval)
 	}
 }
 
