@@ -55,3 +55,47 @@ func TestDeleteCollection(t *testing.T) {
 		})
 	}
 }
+
+// TestDeleteCollectionCompacted: the deletion of a collection goes on when etcd is compacted.
+func TestDeleteCollectionCompacted(t *testing.T) {
+	unlabelled, err := labels.Parse("third!=yes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, list := range map[string]metainternalversion.ListOptions{"all": {}, "unlabelled": {LabelSelector: unlabelled}} {
+		t.Run(name, func(t *testing.T) {
+			s := newTestServer(t)
+			for i := range manyDefinitions {
+				s.createDefinition(t, i)
+			}
+			seen := map[string]bool{}
+			compact := func(ctx context.Context, obj runtime.Object) error {
+				accessor, err := apimeta.Accessor(obj)
+				if err != nil {
+					return err
+				}
+				seen[accessor.GetName()] = true
+				if n := len(seen); n == 2 || n == listPage+2 { // after a deletion of each page
+					current, err := s.etcd.Get(ctx, "/")
+					if err != nil {
+						return err
+					}
+					_, err = s.etcd.Compact(ctx, current.Header.Revision)
+					return err
+				}
+				return nil
+			}
+			whole := context.WithValue(definitionContext(t), readKey{}, readWhole)
+			if deleted, err := s.registry.DeleteCollection(whole, compact, &metav1.DeleteOptions{}, &list); err != nil || deleted != nil {
+				t.Errorf("%v; the response is %T, want none", err, deleted)
+			}
+			left, err := s.registry.REST.List(whole, &list)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if count := apimeta.LenList(left); count != 0 {
+				t.Errorf("%d CRDs are left", count)
+			}
+		})
+	}
+}

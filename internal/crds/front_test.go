@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -53,6 +54,7 @@ type testServer struct {
 	client   dynamic.Interface
 	registry *registry
 	objects  dynamic.NamespaceableResourceInterface
+	etcd     *clientv3.Client
 }
 
 // testGetter hands out the storage of CRDs or of custom resources.
@@ -107,7 +109,7 @@ func newTestServer(t *testing.T) *testServer {
 		f.releaseIdle(t.Context())
 	}()
 	catalog.listen(f.empty.changes.changed)
-	s := &testServer{front: f, registry: &registry{REST: crds, catalog: catalog, whole: definitions.reader, alone: isAlone}}
+	s := &testServer{front: f, etcd: member.Client(), registry: &registry{REST: crds, catalog: catalog, whole: definitions.reader, alone: isAlone}}
 	s.registry.names = newNames(catalog, stored, filled)
 	crds.CreateStrategy = establishing{crds.CreateStrategy}
 	s.client = serveFront(t, f)
