@@ -160,11 +160,12 @@ func (c *controller) know(o *object) *plane {
 
 // handle reconciles one ControlPlane, and retries it after an error.
 func (c *controller) handle(ctx context.Context, name string) reconcile.Result {
+	before := c.failureOf(name)
 	err := c.reconcile(ctx, name)
 	if err == nil || ctx.Err() != nil {
 		return reconcile.Done()
 	}
-	if !apierrors.IsConflict(err) {
+	if known := before != "" && before == c.failureOf(name); !known && !apierrors.IsConflict(err) {
 		c.config.Log.Warn("reconciling a ControlPlane failed, trying again", "plane", name, "error", err)
 	}
 	return reconcile.Retry()

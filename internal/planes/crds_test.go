@@ -63,7 +63,10 @@ func TestCRDs(t *testing.T) {
 	}
 	// One that was never started begins with its CRDs, and so does its copy, with authorities of its own.
 	h.create(t, "template", from)
-	copied := h.create(t, "copy", map[string]any{"from": map[string]any{"controlPlane": "template"}})
+	if err := h.tryCreate(t.Context(), "copy", map[string]any{"from": map[string]any{"controlPlane": "template"}}); err != nil {
+		t.Fatal(err)
+	}
+	copied := h.client(t, "copy") // its first request waits until it is made
 	if !h.serves(t, "copy", "gizmos") {
 		t.Error("the types of the copied control plane are not served")
 	}

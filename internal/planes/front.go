@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/kubernetes/scheme"
 
@@ -41,12 +43,42 @@ func (m *Manager) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p, err := m.plane(name)
+	if errors.Is(err, errNotFound) && m.isBeingMade(r, name) {
+		p, err = m.awaitPlane(r.Context(), name)
+	}
 	if err == nil {
 		err = p.serve(w, inner)
 	}
 	if err != nil {
 		m.refuse(w, r, name, err)
 	}
+}
+
+// isBeingMade reports whether there is a ControlPlane of a name without a plane, which the user may see.
+func (m *Manager) isBeingMade(r *http.Request, name string) bool {
+	if !m.maySee(r, name) {
+		return false
+	}
+	_, err := m.objects.Resource(Resource).Get(r.Context(), name, metav1.GetOptions{})
+	return err == nil
+}
+
+const (
+	// madePoll is the interval at which awaitPlane looks for the control plane, at most for madeTimeout.
+	madePoll    = 20 * time.Millisecond
+	madeTimeout = 30 * time.Second
+)
+
+// awaitPlane returns a control plane that is being made, for example as a copy.
+func (m *Manager) awaitPlane(ctx context.Context, name string) (p *plane, err error) {
+	_ = wait.PollUntilContextTimeout(ctx, madePoll, madeTimeout, true, func(context.Context) (bool, error) {
+		p, err = m.plane(name)
+		return !errors.Is(err, errNotFound), nil
+	})
+	if errors.Is(err, errNotFound) {
+		return nil, errNotMade
+	}
+	return p, err
 }
 
 // split returns the name of the control plane in the path, and the request that its server

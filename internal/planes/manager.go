@@ -123,6 +123,16 @@ func (m *Manager) fail(name string, reason error) {
 	m.failed[name] = reason
 }
 
+// failureOf returns the text of why a ControlPlane has no plane.
+func (m *Manager) failureOf(name string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if reason := m.failed[name]; reason != nil {
+		return reason.Error()
+	}
+	return ""
+}
+
 var (
 	errNotRunning = errors.New("the server starts or stops: its control planes cannot be used now")
 	errNotFound   = errors.New("there is no such control plane")

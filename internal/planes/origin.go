@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
@@ -123,11 +125,32 @@ func (p *plane) startOnce(ctx context.Context) error {
 		return nil
 	}
 	done, err := p.useAsSource(ctx)
-	if err == nil {
-		done()
+	if err != nil {
+		return err
 	}
-	return err
+	defer done()
+	p.mu.Lock()
+	server := p.server
+	p.mu.Unlock()
+	if server == nil {
+		return errNotRunning
+	}
+	client, err := newRevisions(server)
+	if err != nil {
+		return err
+	}
+	// Its controllers write its first objects. Log lines say what a stop interrupts.
+	last := ""
+	return wait.PollUntilContextTimeout(ctx, firstWrites, sourceTimeout, true, func(ctx context.Context) (bool, error) {
+		current, err := client.current(ctx)
+		written := current != last
+		last = current
+		return !written, err
+	})
 }
+
+// firstWrites is the time without a write after which a new control plane has its first objects.
+const firstWrites = time.Second
 
 // sourceTimeout bounds the time in which a control plane that another one is made from starts: two
 // that are new may wait for one another.

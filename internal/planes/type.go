@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -140,8 +141,10 @@ func kind(host *config.ServerConfiguration) controlplane.Resource {
 		},
 		Columns: []controlplane.KindColumn[Spec, Status]{
 			{Name: "Phase", Type: "string", Value: func(o *object) any { return o.Status.Phase }},
-			{Name: "Objects", Type: "integer", Value: func(o *object) any { return o.Status.Objects }},
-			{Name: "Size", Type: "string", Value: func(o *object) any { return datadir.Size(o.Status.SizeBytes) }},
+			{Name: "Objects", Type: "string", Value: func(o *object) any {
+				return orUnknown(o, strconv.FormatInt(o.Status.Objects, 10))
+			}},
+			{Name: "Size", Type: "string", Value: func(o *object) any { return orUnknown(o, datadir.Size(o.Status.SizeBytes)) }},
 			{Name: "Last used", Type: "string", Value: func(o *object) any {
 				if o.Status.LastUsed.IsZero() {
 					return "never"
@@ -152,6 +155,14 @@ func kind(host *config.ServerConfiguration) controlplane.Resource {
 			{Name: "URL", Type: "string", Wide: true, Value: func(o *object) any { return o.Status.URL }},
 		},
 	}.Resource()
+}
+
+// orUnknown returns a fact that the status has from the first sleep on.
+func orUnknown(o *object, fact string) string {
+	if o.Status.SizeBytes == 0 {
+		return "-"
+	}
+	return fact
 }
 
 // durationOf returns the duration of a valid text, and otherwise, if it is empty.
