@@ -175,12 +175,20 @@ func (f *clientFlags) connect(cmd *cobra.Command, server string) (kubernetes.Int
 	if err != nil && !apierrors.IsForbidden(err) { // RBAC refuses requests of its own
 		return nil, kubeconfig.Endpoint{}, f.unanswered(admin.NoAnswer(config.Host, err))
 	}
-	if server == "" {
-		server, err = f.url(cmd, data)
-	} else {
-		server = planes.URL(server, planeOf(config.Host))
+	endpoint := kubeconfig.Endpoint{CA: config.CAData}
+	if f.kubeconfig != "" {
+		endpoint.TLSServerName = config.ServerName
+	} else if server != "" {
+		if endpoint.TLSServerName, err = servedName(cmd, &f.configFlags, server); err != nil {
+			return nil, kubeconfig.Endpoint{}, err
+		}
 	}
-	return client, kubeconfig.Endpoint{Server: server, CA: config.CAData}, err
+	if server == "" {
+		endpoint.Server, err = f.url(cmd, data)
+	} else {
+		endpoint.Server = planes.URL(server, planeOf(config.Host))
+	}
+	return client, endpoint, err
 }
 
 // url returns the URL of the API for clients on all machines. That in the kubeconfig, which read has

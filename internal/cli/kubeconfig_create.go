@@ -166,8 +166,14 @@ func (f *createFlags) create(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if f.inClusterDir != "" && planeOf(endpoint.Server) != "" { // of the administrator's kubeconfig
+	switch {
+	case f.inClusterDir == "":
+	case planeOf(endpoint.Server) != "": // of the administrator's kubeconfig
 		return usageError(errPlaneInCluster)
+	case endpoint.TLSServerName != "" && (f.server == "" || f.kubeconfig == ""): // else --server may be of the certificate
+		return usageError(fmt.Errorf("--in-cluster-env: the server's certificate does not have the host of %s, and an "+
+			"in-cluster configuration cannot name %s instead: name a host of the certificate with --server, or start the "+
+			"server with --tls-san HOST", endpoint.Server, endpoint.TLSServerName))
 	}
 	user, namespace := "", ""
 	var credentials *kubeconfig.Credentials

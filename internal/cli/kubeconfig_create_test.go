@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 
 // issuer is an API server that issues tokens, and counts them.
@@ -67,6 +70,47 @@ func TestCreateNamesTheServer(t *testing.T) {
 		out, errs, code := runCLI(t, append([]string{"kubeconfig", "create", "--service-account", "team/robot"}, c.args...)...)
 		if code != c.code || !strings.Contains(out+errs, c.want) || (*tokens > 0) != (c.code == ExitOK) {
 			t.Errorf("%v: exit code %d, %d tokens, want %d with %q:\n%s%s", c.args, code, *tokens, c.code, c.want, out, errs)
+		}
+	}
+}
+
+// TestCreateKeepsTheTLSName: clients of a host that the certificate lacks verify another name, as the
+// administrator does.
+func TestCreateKeepsTheTLSName(t *testing.T) {
+	server, tokens := issuer(t) // its certificate is for 127.0.0.1 and example.com
+	dir, dataDir := t.TempDir(), t.TempDir()
+	mapped := administrator(t, filepath.Join(dir, "mapped"), server, strings.Replace(server.URL, "127.0.0.1", "localhost", 1),
+		"example.com")
+	administrator(t, filepath.Join(dataDir, "admin.kubeconfig"), server, server.URL, "")
+	certificate := pki.New(filepath.Join(dataDir, "pki"), pki.Names{}).Cert(pki.APIServer)
+	if err := os.Mkdir(filepath.Dir(certificate), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+		Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	inCluster := filepath.Join(dir, "sa")
+	for _, c := range []struct {
+		args []string
+		code int
+		name string
+	}{
+		{[]string{"--kubeconfig", mapped}, ExitOK, "example.com"},
+		{[]string{"--kubeconfig", mapped, "--server", "https://other:6443"}, ExitOK, "example.com"},
+		{[]string{"--data-dir", dataDir}, ExitOK, ""},
+		{[]string{"--data-dir", dataDir, "--server", "https://build-host:32768"}, ExitOK, "example.com"},
+		{[]string{"--data-dir", dataDir, "--server", "https://example.com:6443"}, ExitOK, ""},
+		{[]string{"--kubeconfig", mapped, "--in-cluster-env", inCluster}, ExitUsage, ""},
+		{[]string{"--data-dir", dataDir, "--server", "https://build-host:32768", "--in-cluster-env", inCluster}, ExitUsage, ""},
+		{[]string{"--kubeconfig", mapped, "--server", server.URL, "--in-cluster-env", inCluster}, ExitOK, ""},
+	} {
+		*tokens = 0
+		out, errs, code := runCLI(t, append([]string{"kubeconfig", "create", "--service-account", "team/robot"}, c.args...)...)
+		if code != c.code || (*tokens > 0) != (code == ExitOK) ||
+			strings.Contains(out, "tls-server-name: ") != (c.name != "") ||
+			!strings.Contains(out, c.name) || code == ExitUsage && !strings.Contains(errs, "--tls-san HOST") {
+			t.Errorf("%v: exit code %d, %d tokens, want %d with %q:\n%s%s", c.args, code, *tokens, c.code, c.name, out, errs)
 		}
 	}
 }
