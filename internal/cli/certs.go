@@ -108,7 +108,8 @@ its pki directory to the others, and start them. Do so again after the overlap.
 
 With a running server the command uses its API, with the administrator's
 kubeconfig in the data directory (POST /kube-hyper-mini/certificates). A rotation
-that was interrupted by a crash continues at the next start.`
+that was interrupted by a crash continues at the next start; run the command again
+if "certs list" shows a new one that does not sign yet.`
 
 func newCertsRotate() *cobra.Command {
 	flags := &configFlags{}
