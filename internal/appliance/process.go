@@ -29,21 +29,34 @@ type process struct {
 
 // begin locks the data directory. The caller must call end.
 func begin(checked *Checked, log *slog.Logger) (*process, error) {
-	cfg, open := checked.config, datadir.Open
-	if checked.extension.Ephemeral {
-		open = datadir.OpenEphemeral
+	p, err := newProcess(checked, log)
+	if err == nil {
+		err = p.lock()
 	}
-	p := &process{config: cfg, log: log, extension: checked.extension, stamp: datadir.CurrentStamp(), started: time.Now()}
-	var err error
-	if p.extension.OwnsProcess {
-		if p.notifier, err = systemd.Take(); err != nil {
-			return nil, err
-		}
-	}
-	if p.dir, err = open(cfg.DataDir, p.stamp, cfg.NamedPaths()...); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+// newProcess connects to the service manager.
+func newProcess(checked *Checked, log *slog.Logger) (p *process, err error) {
+	p = &process{config: checked.config, log: log, extension: checked.extension, stamp: datadir.CurrentStamp(),
+		started: time.Now()}
+	if p.extension.OwnsProcess {
+		p.notifier, err = systemd.Take()
+	}
+	return p, err
+}
+
+// lock locks the data directory.
+func (p *process) lock() (err error) {
+	open := datadir.Open
+	if p.extension.Ephemeral {
+		open = datadir.OpenEphemeral
+	}
+	p.dir, err = open(p.config.DataDir, p.stamp, p.config.NamedPaths()...)
+	return err
 }
 
 // announce writes the first lines of the log.

@@ -56,10 +56,14 @@ func Run(ctx context.Context, checked *Checked, log *slog.Logger) error {
 // supervisor start and stop them. runner is nil where the controllers run in another
 // process.
 func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name string, runner *controllers.Runner) error {
-	if err := parts.RestoreIfEmpty(ctx, checked.config, log); err != nil {
+	p, err := newProcess(checked, log)
+	if err != nil {
 		return err
 	}
-	p, err := begin(checked, log)
+	err = p.notifier.ExtendStart(func() error { return parts.RestoreIfEmpty(ctx, checked.config, log) })
+	if err == nil {
+		err = p.lock()
+	}
 	if err != nil {
 		return err
 	}

@@ -108,7 +108,8 @@ its pki directory to the others, and start them. Do so again after the overlap.
 
 With a running server the command uses its API, with the administrator's
 kubeconfig in the data directory (POST /kube-hyper-mini/certificates). A rotation
-that was interrupted by a crash continues at the next start.`
+that was interrupted by a crash continues at the next start; run the command again
+if "certs list" shows a new one that does not sign yet.`
 
 func newCertsRotate() *cobra.Command {
 	flags := &configFlags{}
@@ -166,11 +167,15 @@ func newCertsRevokeAdmin() *cobra.Command {
 and kubeconfig. Other clients are not affected.
 
 The key is that of pki/admin.crt in this data directory, and is listed in
-pki/revoked-keys. With several servers on one etcd, run the command on each: their
-administrators share the key. Aggregated API servers still accept the key from clients
-that connect to them directly: "certs rotate client --overlap 0s" invalidates all client
-certificates. A backup that was made before does not list the key: run the command again
-after restoring it.`,
+pki/revoked-keys. Servers on one etcd whose pki directories are copies share the key: run
+the command on each. Where the keys differ, as afterwards, and in the pods of
+packaging/kubernetes/external, it does not end the access at the others, and a new pod
+does not know of it. There, and at aggregated API servers that clients connect to
+directly, only "certs rotate client --overlap 0s" ends it: that invalidates all client
+certificates.
+
+A backup that was made before does not list the key: run the command again after
+restoring it.`,
 		Example: `  kube-hyper-mini certs revoke-admin`,
 		RunE: flags.with(func(cmd *cobra.Command, _ []string, cfg *config.ServerConfiguration) error {
 			_, err := changeCertificates(cmd, flags, cfg, admin.CertificateChange{RevokeAdmin: true})

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -151,7 +150,7 @@ func connection(cmd *cobra.Command, data []byte) (*rest.Config, string, error) {
 }
 
 // connect returns the administrator's client and what new credentials name as the
-// server: the given URL, or the one in the administrator's kubeconfig.
+// server: the given URL, with the path of the control plane, or the one in the administrator's kubeconfig.
 func (f *clientFlags) connect(cmd *cobra.Command, server string) (kubernetes.Interface, kubeconfig.Endpoint, error) {
 	data, err := f.read(cmd)
 	if err != nil {
@@ -176,8 +175,20 @@ func (f *clientFlags) connect(cmd *cobra.Command, server string) (kubernetes.Int
 	if err != nil && !apierrors.IsForbidden(err) { // RBAC refuses requests of its own
 		return nil, kubeconfig.Endpoint{}, f.unanswered(admin.NoAnswer(config.Host, err))
 	}
-	named, err := f.url(cmd, data)
-	return client, kubeconfig.Endpoint{Server: cmp.Or(server, named), CA: config.CAData}, err
+	endpoint := kubeconfig.Endpoint{CA: config.CAData}
+	if f.kubeconfig != "" {
+		endpoint.TLSServerName = config.ServerName
+	} else if server != "" {
+		if endpoint.TLSServerName, err = servedName(cmd, &f.configFlags, server); err != nil {
+			return nil, kubeconfig.Endpoint{}, err
+		}
+	}
+	if server == "" {
+		endpoint.Server, err = f.url(cmd, data)
+	} else {
+		endpoint.Server = planes.URL(server, planeOf(config.Host))
+	}
+	return client, endpoint, err
 }
 
 // url returns the URL of the API for clients on all machines. That in the kubeconfig, which read has

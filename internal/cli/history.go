@@ -17,6 +17,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/history"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/testplane"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/undelete"
 )
 
@@ -123,11 +124,12 @@ func (f *objectFlags) open(cmd *cobra.Command, args []string) (*selectedObject, 
 	return p, nil
 }
 
-// server returns the connection and the namespace that the flags select. Where no flag names a
-// server and there is none on this machine, KUBECONFIG does.
+// server returns the connection and the namespace that the flags select. Where neither a flag nor
+// KUBE_HYPER_MINI_DATA_DIR names a server and there is none on this machine, KUBECONFIG does.
 func (f *objectFlags) server(cmd *cobra.Command) (*rest.Config, string, error) {
 	data, err := f.read(cmd)
-	named := f.kubeconfig != "" || f.dataDir != "" || f.file != "" || f.plane != "" // of the server on this machine
+	named := f.kubeconfig != "" || f.dataDir != "" || f.file != "" || os.Getenv(testplane.DataDirVariable) != "" ||
+		f.plane != "" // of the server on this machine
 	exit := new(exitError)
 	switch {
 	case !named && errors.As(err, &exit) && exit.code == ExitNotReady &&

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -127,17 +128,22 @@ func (f *kubeconfigFlags) mergeInto(out io.Writer, data []byte) error {
 // withServer returns the kubeconfig with the URL, and with a name that the serving
 // certificate has, if it does not have the host of the URL.
 func withServer(cmd *cobra.Command, flags *configFlags, data []byte, server string) ([]byte, error) {
-	cfg, err := completed(cmd, flags)
+	name, err := servedName(cmd, flags, server)
 	if err != nil {
 		return nil, err
+	}
+	return kubeconfig.SetServer(data, strings.TrimRight(server, "/"), name)
+}
+
+// servedName returns [identity.ServedName] for the host of the URL and the local server.
+func servedName(cmd *cobra.Command, flags *configFlags, server string) (string, error) {
+	cfg, err := completed(cmd, flags)
+	if err != nil {
+		return "", err
 	}
 	u, err := config.ParseServerURL(server)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	name, err := identity.ServedName(&cfg.Serving, cfg.DataDir, u.Hostname())
-	if err != nil {
-		return nil, err
-	}
-	return kubeconfig.SetServer(data, "https://"+u.Host, name)
+	return identity.ServedName(&cfg.Serving, cfg.DataDir, u.Hostname())
 }

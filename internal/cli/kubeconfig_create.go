@@ -17,6 +17,9 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
+var errPlaneInCluster = errors.New("--in-cluster-env is not for a control plane, because an in-cluster configuration " +
+	"has a host and a port only, without /clusters/NAME: leave it out, and pass the program the kubeconfig")
+
 // createFlags are the flags of kubeconfig create.
 type createFlags struct {
 	clientFlags
@@ -100,8 +103,11 @@ func (f *createFlags) check(args []string) error {
 	if len(args) > 0 || len(f.groups) > 0 {
 		return errors.New("--service-account cannot be combined with NAME and --group: it determines the user and its groups")
 	}
-	if f.inClusterDir != "" && f.output != "" {
+	switch {
+	case f.inClusterDir != "" && f.output != "":
 		return errors.New("--in-cluster-env and --output cannot be combined")
+	case f.inClusterDir != "" && f.plane != "":
+		return errPlaneInCluster
 	}
 	namespace, name, found := strings.Cut(f.serviceAccount, "/")
 	if !found || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
@@ -159,6 +165,15 @@ func (f *createFlags) create(cmd *cobra.Command, args []string) error {
 	client, endpoint, err := f.connect(cmd, f.server)
 	if err != nil {
 		return err
+	}
+	switch {
+	case f.inClusterDir == "":
+	case planeOf(endpoint.Server) != "": // of the administrator's kubeconfig
+		return usageError(errPlaneInCluster)
+	case endpoint.TLSServerName != "" && (f.server == "" || f.kubeconfig == ""): // else --server may be of the certificate
+		return usageError(fmt.Errorf("--in-cluster-env: the server's certificate does not have the host of %s, and an "+
+			"in-cluster configuration cannot name %s instead: name a host of the certificate with --server, or start the "+
+			"server with --tls-san HOST", endpoint.Server, endpoint.TLSServerName))
 	}
 	user, namespace := "", ""
 	var credentials *kubeconfig.Credentials

@@ -19,6 +19,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubectl"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/planes"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/testplane"
 )
 
 // kubectlName is the name of kubectl's command.
@@ -119,6 +120,7 @@ func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, cfg *c
 		return nil, nil, err
 	}
 	missing := checkKubeconfig(cfg.Kubeconfig.Path)
+	named = named || os.Getenv(testplane.DataDirVariable) != ""
 	switch {
 	case missing == nil:
 	case named && kubectl.IsConfig(args):
@@ -169,7 +171,7 @@ func checkKubeconfig(path string) error {
 		return nil
 	}
 	return fmt.Errorf("no kubeconfig at %s: start the server first, or name its --data-dir or --config before "+
-		"kubectl's arguments, or set KUBECONFIG", path)
+		"kubectl's arguments, or another server with --kubeconfig", path)
 }
 
 // completeKubectl calls kubectl's completion, whose output ends with ":" and a

@@ -9,6 +9,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// noServerHere makes an empty directory the machine's default data directory, that of the user.
+func noServerHere(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat("/var/lib/kube-hyper-mini"); os.Geteuid() == 0 && err == nil {
+		t.Skip("root has a server on this machine")
+	}
+	t.Setenv("KUBE_HYPER_MINI_DATA_DIR", "")
+	t.Setenv("XDG_DATA_HOME", t.TempDir())
+}
+
 // TestKubectlUsesTheNamedServer: a server that is named on the command line, and that of this
 // machine, come before KUBECONFIG, which may lead to another one.
 func TestKubectlUsesTheNamedServer(t *testing.T) {
@@ -28,7 +38,8 @@ func TestKubectlUsesTheNamedServer(t *testing.T) {
 	}{
 		"named":                 {"/other", "", []string{"--data-dir", dir, "get", "pods"}, own},
 		"named with =":          {"/other", "", []string{"--data-dir=" + dir, "get", "pods"}, own},
-		"not named":             {"/other", dir, []string{"get", "pods"}, "/other"},
+		"not named":             {"/other", "", []string{"get", "pods"}, "/other"},
+		"by the variable":       {"/other", dir, []string{"get", "pods"}, own},
 		"a local server":        {"/other", local, []string{"get", "pods"}, filepath.Join(local, "admin.kubeconfig")},
 		"no KUBECONFIG":         {"", dir, []string{"get", "pods"}, own},
 		"--kubeconfig":          {"/other", "", []string{"--data-dir", dir, "get", "pods", "--kubeconfig", "/third"}, "/other"},
@@ -37,6 +48,7 @@ func TestKubectlUsesTheNamedServer(t *testing.T) {
 		"--kubeconfig, no more": {"", dir, []string{"get", "pods", "--kubeconfig=/third"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
+			noServerHere(t)
 			t.Setenv("KUBECONFIG", c.kubeconfig)
 			t.Setenv("KUBE_HYPER_MINI_DATA_DIR", c.dataDir)
 			if _, _, err := kubectlKubeconfig(&cobra.Command{}, c.args); err != nil {
@@ -54,32 +66,56 @@ func TestKubectlUsesTheNamedServer(t *testing.T) {
 func TestKubectlConfigWithoutAServer(t *testing.T) {
 	dir := t.TempDir()
 	dataDir := filepath.Join(dir, "data")
-	t.Setenv("KUBE_HYPER_MINI_DATA_DIR", dataDir)
+	noServerHere(t)
 	for name, c := range map[string]struct {
 		args []string
-		want string // KUBECONFIG of kubectl
+		want string // name of KUBECONFIG of kubectl
 	}{
 		"its command":          {[]string{"config", "set-context", "foo", "--cluster=x"}, ""},
 		"after flags":          {[]string{"--context", "foo", "-n", "bar", "config", "view"}, ""},
-		"another command":      {[]string{"get", "pods"}, filepath.Join(dataDir, "admin.kubeconfig")},
-		"that name as a value": {[]string{"-n", "config", "get", "pods"}, filepath.Join(dataDir, "admin.kubeconfig")},
+		"another command":      {[]string{"get", "pods"}, "admin.kubeconfig"},
+		"that name as a value": {[]string{"-n", "config", "get", "pods"}, "admin.kubeconfig"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KUBECONFIG", "")
 			if _, _, err := kubectlKubeconfig(&cobra.Command{}, c.args); err != nil {
 				t.Fatal(err)
 			}
-			if got := os.Getenv("KUBECONFIG"); got != c.want {
+			if got := os.Getenv("KUBECONFIG"); strings.TrimPrefix(filepath.Base(got), ".") != c.want {
 				t.Errorf("kubectl gets %q, want %q", got, c.want)
 			}
 		})
 	}
 	t.Setenv("KUBECONFIG", "")
+	const accepted = "a named server without a kubeconfig is accepted: kubectl would edit another file than that of the server"
 	if _, _, err := kubectlKubeconfig(&cobra.Command{}, []string{"--data-dir", dataDir, "config", "view"}); err == nil {
-		t.Error("a named server without a kubeconfig is accepted: kubectl would edit another file than that of the server")
+		t.Error(accepted)
+	}
+	t.Setenv("KUBE_HYPER_MINI_DATA_DIR", dataDir)
+	if _, _, err := kubectlKubeconfig(&cobra.Command{}, []string{"config", "view"}); err == nil {
+		t.Error(accepted)
 	}
 	if _, err := os.Stat(dataDir); !os.IsNotExist(err) {
 		t.Errorf("the data directory was made (%v)", err)
+	}
+}
+
+// TestHistoryUsesTheNamedServer: KUBECONFIG is not for who has named a server that is not there.
+func TestHistoryUsesTheNamedServer(t *testing.T) {
+	noServerHere(t)
+	other := filepath.Join(t.TempDir(), "other")
+	t.Setenv("KUBECONFIG", other)
+	text := "{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}], " +
+		"clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]}"
+	if err := os.WriteFile(other, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]string{"": "KUBECONFIG names it", t.TempDir(): "start the server first"} {
+		t.Setenv("KUBE_HYPER_MINI_DATA_DIR", dir)
+		_, errs, code := runCLI(t, "history", "get", "configmap", "x", "--from", t.TempDir())
+		if code != ExitNotReady || !strings.Contains(errs, want) {
+			t.Errorf("with the variable %q: exit code %d, want %q:\n%s", dir, code, want, errs)
+		}
 	}
 }
 

@@ -160,7 +160,8 @@ func (d *directory) disk(add func(Finding)) error {
 	}
 	for _, problem := range d.config.OnOneDisk {
 		add(Finding{Severity: Risk, Object: problem.Value, Problem: problem.Path +
-			" is on the disk of the data, and lost with it", Remedy: "choose a directory on another disk"})
+			" is on the disk of the data, and lost with it", Remedy: "choose a directory on another disk; " +
+			"the systemd service needs ReadWritePaths for it (\"kube-hyper-mini help backup\")"})
 	}
 	return nil
 }

@@ -16,6 +16,8 @@ import (
 type Endpoint struct {
 	// Server is the URL, https://host:port.
 	Server string
+	// TLSServerName is what clients verify the certificate with, if it is not the host of the URL.
+	TLSServerName string
 	// CA is PEM.
 	CA []byte
 }
@@ -23,7 +25,8 @@ type Endpoint struct {
 // RenderUser returns a kubeconfig for the credentials. namespace is kubectl's default
 // namespace; it may be empty.
 func RenderUser(endpoint Endpoint, user, namespace string, credentials *Credentials) ([]byte, error) {
-	return render(&api.Cluster{Server: endpoint.Server, CertificateAuthorityData: endpoint.CA},
+	return render(&api.Cluster{Server: endpoint.Server, TLSServerName: endpoint.TLSServerName,
+		CertificateAuthorityData: endpoint.CA},
 		&api.AuthInfo{ClientCertificateData: credentials.Cert, ClientKeyData: credentials.Key, Token: credentials.Token},
 		user+"@"+Name, &api.Context{Cluster: Name, AuthInfo: user, Namespace: namespace})
 }

@@ -134,6 +134,10 @@ func (s *Store) Finish(kind string) ([]Change, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, err := s.changeRotation(kind, func(r *rotation) error {
+		if r != nil && r.Phase == prepared {
+			return fmt.Errorf("the rotation of %[1]s was interrupted: a new one is trusted and does not sign yet; complete it "+
+				"with \"kube-hyper-mini certs rotate %[1]s\"", kind)
+		}
 		if r == nil || r.Phase != signing {
 			return fmt.Errorf("%s is not being rotated; see \"kube-hyper-mini certs list\"", kind)
 		}

@@ -288,6 +288,13 @@ func TestRefusedRotations(t *testing.T) {
 		}, "the old one is trusted until"},
 		"a switch to nothing": {func(_ *testing.T, s *Store) error { _, err := s.Switch("client", 0); return err }, "prepare it first"},
 		"the end of nothing":  {func(_ *testing.T, s *Store) error { _, err := s.Finish("client"); return err }, "client is not being rotated"},
+		"the end of a crash before the switch": {func(t *testing.T, s *Store) error {
+			if _, err := s.Prepare("client"); err != nil {
+				t.Fatal(err)
+			}
+			_, err := s.Finish("client")
+			return err
+		}, `complete it with "kube-hyper-mini certs rotate client"`},
 		"a damaged journal": {func(t *testing.T, s *Store) error {
 			overwrite(t, s.journalFile(), "{")
 			_, err := s.Ensure()

@@ -46,20 +46,43 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// TestUnhealthyServerDoesNotNotifyTheWatchdog: the service manager gets a
-// message again when the server is healthy again.
-func TestUnhealthyServerDoesNotNotifyTheWatchdog(t *testing.T) {
+// serviceManager returns the path of a socket, and what reads the messages to it.
+func serviceManager(t *testing.T) (path string, conn net.Conn) {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "notify-") // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	path := filepath.Join(dir, "socket")
-	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	path = filepath.Join(dir, "socket")
+	conn, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
 		t.Skipf("this platform has no such sockets: %v", err)
 	}
-	defer func() { _ = conn.Close() }()
+	t.Cleanup(func() { _ = conn.Close() })
+	return path, conn
+}
+
+// TestExtendStart: a long step of the start gets more time, before it has ended.
+func TestExtendStart(t *testing.T) {
+	path, conn := serviceManager(t)
+	failed := errors.New("failed")
+	if err := (Notifier{socket: path}).extendStart(time.Millisecond, func() error {
+		buffer := make([]byte, 100)
+		n, err := conn.Read(buffer)
+		if err != nil || string(buffer[:n]) != "EXTEND_TIMEOUT_USEC=300000000" {
+			t.Errorf("got %q, %v", buffer[:n], err)
+		}
+		return failed
+	}); !errors.Is(err, failed) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestUnhealthyServerDoesNotNotifyTheWatchdog: the service manager gets a
+// message again when the server is healthy again.
+func TestUnhealthyServerDoesNotNotifyTheWatchdog(t *testing.T) {
+	path, conn := serviceManager(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	sick, checks, failures := errors.New("sick"), 0, 0
 	done := make(chan struct{})

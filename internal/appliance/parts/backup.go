@@ -61,8 +61,8 @@ func OnOneDisk(cfg *config.ServerConfiguration) (found []config.Field) {
 
 // WarnOfDisk warns of one of [OnOneDisk].
 func WarnOfDisk(log *slog.Logger, field config.Field) {
-	log.Warn(field.Path+" is on the disk of the data, and lost with it: choose a directory on another disk", "path",
-		field.Value)
+	log.Warn(field.Path+" is on the disk of the data, and lost with it: choose a directory on another disk; the systemd "+
+		"service needs ReadWritePaths for it (\"kube-hyper-mini help backup\")", "path", field.Value)
 }
 
 // StoppedBackups returns what makes backups of an embedded etcd that is not running.
