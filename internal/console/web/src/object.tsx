@@ -22,9 +22,9 @@ function useObject(type: ApiType, namespace: string, name: string) {
   useEffect(() => {
     const abort = new AbortController();
     void follow<KubeObject>({
-      path: pathOf(type, namespace || undefined), query: { fieldSelector: `metadata.name=${name.replace(/[\\,=]/g, "\\$&")}` }, accept: "application/json", watchable: type.verbs.includes("watch"),
+      path: pathOf(type, namespace || undefined), query: { fieldSelector: `metadata.name=${name.replace(/[\\,=]/g, "\\$&")}` }, accept: "application/json", exact: true, watchable: type.verbs.includes("watch"),
       load: async (signal) => {
-        const object = await get(pathOf(type, namespace || undefined, name), { signal });
+        const object = await get(pathOf(type, namespace || undefined, name), { signal, exact: true });
         set({ object });
         return object.metadata.resourceVersion;
       },
