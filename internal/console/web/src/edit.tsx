@@ -1,7 +1,6 @@
 // Editing and creating by server-side apply.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { stringify } from "yaml";
 import { ApiError, epoch, get, send, type Cause, type KubeObject } from "./api";
 import { YamlDiff, YamlEditor } from "./editor";
 import { schemaOf, skeleton, type Schema } from "./openapi";
@@ -9,7 +8,7 @@ import { isSecret } from "./summary";
 import { Failure, Loading } from "./parts";
 import { go, route } from "./router";
 import { useLoad, useSignal } from "./signal";
-import { fromJson, fromYaml, toJson } from "./text";
+import { fromJson, fromYaml, toJson, toYaml } from "./text";
 import { findType, hrefOfObject, hrefOfType, keyOf, pathOf, type ApiType } from "./types";
 
 const MANAGER = "kube-hyper-mini-console";
@@ -51,10 +50,8 @@ export function editable(object: KubeObject): any {
   return { ...rest, metadata };
 }
 
-const yamlOf = (value: any) => stringify(value, { lineWidth: 0 });
-
 function Editor({ type, schema, live: opened, namespace, address }: { type: ApiType; schema: Schema | undefined; live?: KubeObject; namespace: string; address: string }) {
-  const start = (object?: KubeObject): Draft => { const begun = yamlOf(object ? editable(object) : skeleton(type, schema, namespace)); return { live: object, begun, text: begun }; };
+  const start = (object?: KubeObject): Draft => { const begun = toYaml(object ? editable(object) : skeleton(type, schema, namespace)); return { live: object, begun, text: begun }; };
   const [draft, show] = useState(() => drafts.get(address) ?? start(opened));
   const newest = useRef(draft);
   const setDraft = (changes: Partial<Draft>) => {
@@ -94,7 +91,7 @@ function Editor({ type, schema, live: opened, namespace, address }: { type: ApiT
       } catch (error) {
         if (!(error instanceof ApiError) || error.reason !== "Conflict" || error.causes.length > 0 || tries === 3) throw error;
         const current = await get(path, { exact: true });
-        if (yamlOf(editable(current)) !== yamlOf(editable(live))) throw error;
+        if (toYaml(editable(current)) !== toYaml(editable(live))) throw error;
         base = current;
       }
     }
@@ -108,9 +105,9 @@ function Editor({ type, schema, live: opened, namespace, address }: { type: ApiT
   /** Reviews the text; force takes over the fields that the conflicts name. */
   const check = (force = false) => run(async () => {
     const taken = force ? conflicts.map((cause) => cause.field ?? "") : [];
-    const result = yamlOf(editable(await apply(true, force)));
-    const wanted = (() => { try { return yamlOf(fromYaml(text)); } catch { return text; } })();
-    const before = live ? yamlOf(editable(live)) : "";
+    const result = toYaml(editable(await apply(true, force)));
+    const wanted = (() => { try { return toYaml(fromYaml(text)); } catch { return text; } })();
+    const before = live ? toYaml(editable(live)) : "";
     setReview({ before, after: result, kept: !!live && result === before && wanted !== before, taken });
   });
   /** Takes the current version as the one to change; the review then shows what the text would undo. */
