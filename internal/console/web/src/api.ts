@@ -1,5 +1,6 @@
 // Requests to the API server, through the console's proxy.
 import { Signal } from "./signal";
+import { fromJson } from "./text";
 
 export interface OwnerReference { apiVersion: string; kind: string; name: string; uid: string; controller?: boolean; blockOwnerDeletion?: boolean }
 export interface ManagedFields { manager: string; operation: string; apiVersion: string; time?: string; subresource?: string; fieldsV1?: Record<string, unknown> }
@@ -101,7 +102,7 @@ async function ask(path: string, signal: AbortSignal): Promise<Connection> {
   }
 }
 
-export interface RequestOptions { method?: string; accept?: string; body?: string; contentType?: string; etag?: string; signal?: AbortSignal; query?: Record<string, string | number | undefined>; /** Asks the server itself, whatever control plane the page shows. */ ofServer?: boolean }
+export interface RequestOptions { method?: string; accept?: string; body?: string; contentType?: string; etag?: string; signal?: AbortSignal; query?: Record<string, string | number | undefined>; /** Integers above 2^53 are BigInt, with all of their digits. */ exact?: boolean; /** Asks the server itself, whatever control plane the page shows. */ ofServer?: boolean }
 
 export function withQuery(path: string, query: RequestOptions["query"] = {}): string {
   const values = new URLSearchParams();
@@ -152,13 +153,14 @@ export async function list<T = KubeObject>(path: string, options: RequestOptions
 }
 
 export async function get<T = KubeObject>(path: string, options: RequestOptions = {}): Promise<T> {
-  return (await send(path, options)).json();
+  const answer = await send(path, options);
+  return options.exact ? fromJson(await answer.text()) : answer.json();
 }
 
 export interface WatchEvent<T> { type: "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK" | "ERROR"; object: T }
 
 /** Follows a watch until it ends; the caller lists and watches again. Throws when the server reports an error. */
-async function watch<T>(path: string, query: RequestOptions["query"], accept: string, signal: AbortSignal, onEvent: (event: WatchEvent<T>) => void): Promise<void> {
+async function watch<T>(path: string, { query, accept, signal, exact }: RequestOptions, onEvent: (event: WatchEvent<T>) => void): Promise<void> {
   const answer = await send(path, { query: { ...query, watch: "true", allowWatchBookmarks: "true" }, accept, signal });
   const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
@@ -170,7 +172,7 @@ async function watch<T>(path: string, query: RequestOptions["query"], accept: st
       rest = lines.pop()!;
       for (const line of lines) {
         if (!line) continue;
-        const event = JSON.parse(line) as WatchEvent<any>;
+        const event: WatchEvent<any> = exact ? fromJson(line) : JSON.parse(line);
         if (event.type === "ERROR") throw new ApiError(event.object.code ?? 0, event.object.message ?? "the watch ended", event.object.reason);
         onEvent(event);
       }
@@ -185,12 +187,12 @@ const LOAD_AGAIN = 10_000;
 
 /** What is followed: `load` returns the version to watch from, `onEvent` that of an event. */
 export interface Followed<T> {
-  path: string; query?: RequestOptions["query"]; accept: string; watchable: boolean;
+  path: string; query?: RequestOptions["query"]; accept: string; exact?: boolean; watchable: boolean;
   load: (signal: AbortSignal) => Promise<string>; onEvent: (event: WatchEvent<T>) => string | undefined; onError: (error: Error) => void;
 }
 
 /** Loads, and follows changes while the page is in view; loads again when they cannot be followed, or not any further. */
-export async function follow<T>({ path, query, accept, watchable, load, onEvent, onError }: Followed<T>, signal: AbortSignal): Promise<void> {
+export async function follow<T>({ path, query, accept, exact, watchable, load, onEvent, onError }: Followed<T>, signal: AbortSignal): Promise<void> {
   let version = "";
   while (!signal.aborted) {
     try {
@@ -202,7 +204,7 @@ export async function follow<T>({ path, query, accept, watchable, load, onEvent,
             version = "";
             continue;
           }
-          await watch<T>(path, { ...query, resourceVersion: version }, accept, shown, (event) => { version = onEvent(event) || version; });
+          await watch<T>(path, { query: { ...query, resourceVersion: version }, accept, exact, signal: shown }, (event) => { version = onEvent(event) || version; });
           await pause(200, shown);
         }
       });

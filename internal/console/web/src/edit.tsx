@@ -1,7 +1,6 @@
 // Editing and creating by server-side apply.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { parse, stringify } from "yaml";
 import { ApiError, epoch, get, send, type Cause, type KubeObject } from "./api";
 import { YamlDiff, YamlEditor } from "./editor";
 import { schemaOf, skeleton, type Schema } from "./openapi";
@@ -9,6 +8,7 @@ import { isSecret } from "./summary";
 import { Failure, Loading } from "./parts";
 import { go, route } from "./router";
 import { useLoad, useSignal } from "./signal";
+import { fromJson, fromYaml, toJson, toYaml } from "./text";
 import { findType, hrefOfObject, hrefOfType, keyOf, pathOf, type ApiType } from "./types";
 
 const MANAGER = "kube-hyper-mini-console";
@@ -27,7 +27,7 @@ export function EditPage() {
   const loaded = useLoad(async (signal) => {
     if (!type) throw new Error("the server does not serve this type");
     const schema = await schemaOf(type).catch((): Schema | undefined => undefined); // without it the server checks alone
-    const object = create ? undefined : await get(pathOf(type, parts[4] === "-" ? undefined : parts[4], parts[5]), { signal });
+    const object = create ? undefined : await get(pathOf(type, parts[4] === "-" ? undefined : parts[4], parts[5]), { signal, exact: true });
     return { schema, object };
   }, []);
   const round = useSignal(epoch);
@@ -50,10 +50,8 @@ export function editable(object: KubeObject): any {
   return { ...rest, metadata };
 }
 
-const yamlOf = (value: any) => stringify(value, { lineWidth: 0 });
-
 function Editor({ type, schema, live: opened, namespace, address }: { type: ApiType; schema: Schema | undefined; live?: KubeObject; namespace: string; address: string }) {
-  const start = (object?: KubeObject): Draft => { const begun = yamlOf(object ? editable(object) : skeleton(type, schema, namespace)); return { live: object, begun, text: begun }; };
+  const start = (object?: KubeObject): Draft => { const begun = toYaml(object ? editable(object) : skeleton(type, schema, namespace)); return { live: object, begun, text: begun }; };
   const [draft, show] = useState(() => drafts.get(address) ?? start(opened));
   const newest = useRef(draft);
   const setDraft = (changes: Partial<Draft>) => {
@@ -77,23 +75,23 @@ function Editor({ type, schema, live: opened, namespace, address }: { type: ApiT
   const conflicts = error instanceof ApiError && error.code === 409 ? error.causes.filter((cause) => cause.reason === "FieldManagerConflict") : [];
   const apply = async (dryRun: boolean, force = false): Promise<KubeObject> => {
     let object: any;
-    try { object = parse(text); } catch (problem) { throw new Error("this is not YAML: " + (problem as Error).message); }
+    try { object = fromYaml(text); } catch (problem) { throw new Error("this is not YAML: " + (problem as Error).message); }
     if (!object || typeof object !== "object" || !object.metadata?.name) throw new Error("metadata.name is missing");
     if (live && (object.metadata.name !== live.metadata.name || (object.metadata.namespace ?? "") !== (live.metadata.namespace ?? ""))) throw new Error("an object's name and namespace cannot be changed: create another object");
     if (!live && type.namespaced && !object.metadata.namespace) throw new Error("metadata.namespace is missing");
     const query = { fieldManager: MANAGER, fieldValidation: "Strict", dryRun: dryRun ? "All" : undefined };
     const path = pathOf(type, object.metadata.namespace, live ? object.metadata.name : undefined);
     // A new object is created: apply would change one that exists.
-    if (!live) return (await send(path, { method: "POST", query, body: JSON.stringify(object) })).json();
+    if (!live) return fromJson(await (await send(path, { method: "POST", query, body: toJson(object) })).text());
     for (let base = live, tries = 0; ; tries++) {
       // The version that the editor began with: a later change is a conflict, unless it is one of what the editor does not show.
       object.metadata.resourceVersion = base.metadata.resourceVersion;
       try {
-        return await (await send(path, { method: "PATCH", query: { ...query, force: force ? "true" : undefined }, body: JSON.stringify(object), contentType: "application/apply-patch+yaml" })).json();
+        return fromJson(await (await send(path, { method: "PATCH", query: { ...query, force: force ? "true" : undefined }, body: toJson(object), contentType: "application/apply-patch+yaml" })).text());
       } catch (error) {
         if (!(error instanceof ApiError) || error.reason !== "Conflict" || error.causes.length > 0 || tries === 3) throw error;
-        const current = await get(path);
-        if (yamlOf(editable(current)) !== yamlOf(editable(live))) throw error;
+        const current = await get(path, { exact: true });
+        if (toYaml(editable(current)) !== toYaml(editable(live))) throw error;
         base = current;
       }
     }
@@ -107,19 +105,19 @@ function Editor({ type, schema, live: opened, namespace, address }: { type: ApiT
   /** Reviews the text; force takes over the fields that the conflicts name. */
   const check = (force = false) => run(async () => {
     const taken = force ? conflicts.map((cause) => cause.field ?? "") : [];
-    const result = yamlOf(editable(await apply(true, force)));
-    const wanted = (() => { try { return yamlOf(parse(text)); } catch { return text; } })();
-    const before = live ? yamlOf(editable(live)) : "";
+    const result = toYaml(editable(await apply(true, force)));
+    const wanted = (() => { try { return toYaml(fromYaml(text)); } catch { return text; } })();
+    const before = live ? toYaml(editable(live)) : "";
     setReview({ before, after: result, kept: !!live && result === before && wanted !== before, taken });
   });
   /** Takes the current version as the one to change; the review then shows what the text would undo. */
   const rebase = () => run(async () => {
-    setDraft({ live: await get(pathOf(type, live!.metadata.namespace, live!.metadata.name)) });
+    setDraft({ live: await get(pathOf(type, live!.metadata.namespace, live!.metadata.name), { exact: true }) });
     setReview(undefined);
   });
   /** Drops the text and begins with the current version. */
   const restart = () => run(async () => {
-    setDraft(start(live && await get(pathOf(type, live.metadata.namespace, live.metadata.name))));
+    setDraft(start(live && await get(pathOf(type, live.metadata.namespace, live.metadata.name), { exact: true })));
     setKept(false);
     setReview(undefined);
     setEdition((n) => n + 1);

@@ -1,6 +1,5 @@
 // One object: conditions, relations, events, YAML, managed fields.
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { stringify } from "yaml";
 import { ApiError, follow, get, list, type KubeObject, type ManagedFields } from "./api";
 import { YamlView } from "./editor";
 import { stateOf } from "./conditions";
@@ -13,6 +12,7 @@ import { go, route, setQuery } from "./router";
 import { useMay } from "./scope";
 import { useSignal } from "./signal";
 import { Summary, isSecret, masked } from "./summary";
+import { toYaml } from "./text";
 import { Tree } from "./tree";
 import { apiVersion, findType, hrefOfReference, hrefOfType, isPlanes, keyOf, pathOf, typeKey, type ApiType } from "./types";
 
@@ -22,9 +22,9 @@ function useObject(type: ApiType, namespace: string, name: string) {
   useEffect(() => {
     const abort = new AbortController();
     void follow<KubeObject>({
-      path: pathOf(type, namespace || undefined), query: { fieldSelector: `metadata.name=${name.replace(/[\\,=]/g, "\\$&")}` }, accept: "application/json", watchable: type.verbs.includes("watch"),
+      path: pathOf(type, namespace || undefined), query: { fieldSelector: `metadata.name=${name.replace(/[\\,=]/g, "\\$&")}` }, accept: "application/json", exact: true, watchable: type.verbs.includes("watch"),
       load: async (signal) => {
-        const object = await get(pathOf(type, namespace || undefined, name), { signal });
+        const object = await get(pathOf(type, namespace || undefined, name), { signal, exact: true });
         set({ object });
         return object.metadata.resourceVersion;
       },
@@ -96,7 +96,7 @@ function Yaml({ object }: { object: KubeObject }) {
   const text = useMemo(() => {
     const shown = secret && !revealed ? masked(object) : object;
     const { managedFields, ...metadata } = shown.metadata;
-    return stringify(managed ? shown : { ...shown, metadata }, { lineWidth: 0 });
+    return toYaml(managed ? shown : { ...shown, metadata });
   }, [object, revealed, managed]);
   return <>
     <div class="toolbar">

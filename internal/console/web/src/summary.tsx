@@ -7,6 +7,7 @@ import { contained, tree } from "./owners";
 import { Age, Loading, Pill } from "./parts";
 import { EVERY, usePolled } from "./polled";
 import { Tree } from "./tree";
+import { toJson } from "./text";
 import { TypeCounts } from "./things";
 import { hrefOfReference, type ApiType } from "./types";
 
@@ -62,7 +63,7 @@ function Value({ value, depth = 0 }: { value: unknown; depth?: number }) {
   if (Array.isArray(value) && value.every(isPlain)) return <span class="mono">{value.map(String).join(", ")}</span>;
   const entries = Array.isArray(value) ? value.map((item, i): [string, unknown] => [String(item?.name ?? item?.type ?? i + 1), item]) : Object.entries(value as object);
   const fields = <dl class="value">{entries.map(([name, each], i) => <><dt key={`${i} ${name}`}>{name}</dt><dd><Value value={each} depth={depth + 1} /></dd></>)}</dl>;
-  return depth > 1 && JSON.stringify(value).length > 300 ? <details><summary>{number(entries.length)} {Array.isArray(value) ? "items" : "fields"}</summary>{fields}</details> : fields;
+  return depth > 1 && toJson(value).length > 300 ? <details><summary>{number(entries.length)} {Array.isArray(value) ? "items" : "fields"}</summary>{fields}</details> : fields;
 }
 
 /** The keys of a Secret; a value is shown when it is asked for. */
