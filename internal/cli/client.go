@@ -173,6 +173,9 @@ func (f *clientFlags) connect(cmd *cobra.Command, server string) (kubernetes.Int
 		return nil, kubeconfig.Endpoint{}, admin.Refused(config.Host)
 	}
 	if err != nil && !apierrors.IsForbidden(err) { // RBAC refuses requests of its own
+		if unknown := f.refuseUnknown(cmd); unknown != nil {
+			return nil, kubeconfig.Endpoint{}, unknown
+		}
 		return nil, kubeconfig.Endpoint{}, f.unanswered(admin.NoAnswer(config.Host, err))
 	}
 	endpoint := kubeconfig.Endpoint{CA: config.CAData}
