@@ -26,7 +26,7 @@ func (d *directory) certificates(add func(Finding)) error {
 	if err != nil {
 		add(Finding{Severity: Failure, Object: filepath.Join(d.config.DataDir, "pki"), Problem: err.Error(),
 			Remedy: "take the file from a backup (" + program + " backup inspect FILE lists what it has), or " +
-				"restore one: " + program + " backup restore FILE"})
+				"restore one: " + d.restore()})
 		return nil
 	}
 	d.missing(add, list)

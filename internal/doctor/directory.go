@@ -82,6 +82,12 @@ func (d *directory) interrupted() bool {
 	return err == nil && (stamp == nil || stamp.FirstStart != "")
 }
 
+// named is the flag that names the data directory in a command.
+func (d *directory) named() string { return " --data-dir " + logging.ShellWord(d.config.DataDir) }
+
+// restore is the command that replaces the content of the data directory by a backup.
+func (d *directory) restore() string { return program + " backup restore" + d.named() + " FILE" }
+
 // access reports err, the error about a file that this user may not use; nil is no finding.
 func (d *directory) access(add func(Finding), err error) error {
 	if err == nil {
@@ -114,7 +120,7 @@ func (d *directory) release(add func(Finding)) error {
 	stamp, err := datadir.ReadStamp(d.config.DataDir)
 	if err != nil {
 		add(Finding{Severity: Failure, Object: filepath.Join(d.config.DataDir, "version.json"), Problem: err.Error(),
-			Remedy: "restore a backup: " + program + " backup restore FILE"})
+			Remedy: "restore a backup: " + d.restore()})
 		return nil
 	}
 	if stamp == nil {
@@ -213,7 +219,7 @@ func (d *directory) integrity(ctx context.Context, add func(Finding), dir string
 	if stamp.NewerThan(datadir.CurrentStamp()) {
 		return errors.New("a newer release has written it")
 	}
-	restore := "restore a backup: " + program + " backup restore FILE; " + program + " backup list shows what there is"
+	restore := "restore a backup: " + d.restore() + "; " + program + " backup list" + d.named() + " shows what there is"
 	if !etcd.Exists(dir) {
 		add(Finding{Severity: Failure, Object: dir, Problem: "the directory was used before, but its database is missing",
 			Remedy: "move the data back, or " + restore})
