@@ -20,6 +20,11 @@ func TestBadCommandLines(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	withPlanes := filepath.Join(t.TempDir(), "planes.yaml")
+	const planes = "{apiVersion: kube-hyper-mini.io/v1alpha1, kind: ServerConfiguration, planes: {enabled: true}}"
+	if err := os.WriteFile(withPlanes, []byte(planes), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args []string
 		want string
@@ -87,6 +92,7 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"status", "--kubeconfig", "x", "--data-dir", "y"}, "leave out --config and --data-dir"},
 		{[]string{"server", "--profile", "all"}, "allowed: generic, kubernetes"},
 		{[]string{"run", "--crds", "https://example.com/crds.yaml", "--", "true"}, "download it first"},
+		{[]string{"run", "--config", withPlanes, "--", "true"}, "planes.enabled: needs the whole server: run `kube-hyper-mini server`, or unset it"},
 	} {
 		out, errs, code := runCLI(t, c.args...)
 		if code != ExitUsage || !strings.Contains(errs, c.want) || out != "" || strings.Count(errs, "\n") != 1 {
