@@ -20,6 +20,7 @@ func TestBadCommandLines(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	missing := filepath.Join(t.TempDir(), "missing")
 	withPlanes := filepath.Join(t.TempDir(), "planes.yaml")
 	const planes = "{apiVersion: kube-hyper-mini.io/v1alpha1, kind: ServerConfiguration, planes: {enabled: true}}"
 	if err := os.WriteFile(withPlanes, []byte(planes), 0o600); err != nil {
@@ -78,6 +79,8 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"kubeconfig", "--use"}, "--use needs --merge"},
 		{[]string{"kubeconfig", "--force"}, "--force needs --output"},
 		{[]string{"kubeconfig", "-o", file}, "the file exists; --force replaces it"},
+		{[]string{"kubeconfig", "-o", filepath.Join(missing, "x")}, "the directory " + missing + " does not exist: make it first"},
+		{[]string{"kubeconfig", "create", "jane", "-o", filepath.Join(missing, "x")}, "the directory " + missing + " does not exist: make it first"},
 		{[]string{"completion", "tcsh"}, `unknown command "tcsh" for "kube-hyper-mini completion"; allowed: bash, fish, powershell, zsh;`},
 		{[]string{"kubeconfig", "merge", "--help"}, `unknown command "merge" for "kube-hyper-mini kubeconfig"; allowed: create;`},
 		{[]string{"backup", "sav", "--help"}, `did you mean "save"?`},
