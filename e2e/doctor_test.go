@@ -122,6 +122,9 @@ var damages = []struct {
 	{"certificate that cannot be read", "certificates", "pki", func(t *testing.T, dir string) {
 		put(t, filepath.Join(dir, "pki", "client-ca.crt"), "x")
 	}, restores},
+	{"encryption key that is missing", "encryption", "encryption/config.yaml", func(t *testing.T, dir string) {
+		remove(t, filepath.Join(dir, "encryption", "config.yaml"))
+	}, restores},
 	{"database that is damaged", "database", "damaged", func(t *testing.T, dir string) {
 		path := filepath.Join(dir, "etcd", "member", "snap", "db")
 		data, err := os.ReadFile(path)

@@ -103,12 +103,17 @@ func link(t testing.TB, target, path string) {
 }
 
 // wrapper returns a script that runs the program. It adds the data directory of the test
-// to commands that have the flag --data-dir and are called without it.
+// to commands that have the flag --data-dir and are called without it. It refuses, as the program
+// does in the default directory, a restore that would replace data without naming it.
 func wrapper(program, dir string) string {
 	return fmt.Sprintf(`#!/bin/bash
 words=()
 for word in "$@"; do case $word in -*) break ;; *) words+=("$word") ;; esac; done
 case " $* " in *" --data-dir "* | *" --defaults "* | *" -h "* | *" --help "*) exec '%[1]s' "$@" ;; esac
+if [[ "${words[*]}" == "backup restore"* && " $* " != *" --config "* && -e '%[2]s/version.json' ]]; then
+	echo "%[2]s has the data of a server: name it with --data-dir" >&2
+	exit 2
+fi
 if '%[1]s' "${words[@]}" --help 2>/dev/null | grep -q -e '--data-dir'; then
 	set -- "${words[@]}" --data-dir '%[2]s' "${@:${#words[@]}+1}"
 fi
@@ -135,13 +140,15 @@ func (c *Session) Enter(command Command) {
 	if c.Replace != nil {
 		line = c.Replace.Replace(line)
 	}
-	out, code := c.run(line)
 	// Documents show where packages have the data.
+	here := func(text string) string { return text }
+	if c.s != nil {
+		here = func(text string) string { return strings.ReplaceAll(text, "/var/lib/kube-hyper-mini", c.s.Dir) }
+	}
+	out, code := c.run(here(line))
 	shown := Command{Output: slices.Clone(command.Output)}
 	for i, text := range shown.Output {
-		if c.s != nil {
-			shown.Output[i] = strings.ReplaceAll(text, "/var/lib/kube-hyper-mini", c.s.Dir)
-		}
+		shown.Output[i] = here(text)
 	}
 	if refused := strings.Contains(strings.Join(command.Output, "\n"), "nvalid value"); (code != 0) != refused {
 		c.t.Fatalf("%s: exit code %d\n%s", command.Line, code, out)

@@ -138,7 +138,7 @@ func planeConfig(cfg *config.ServerConfiguration, plane string) (*config.ServerC
 // prints a summary to standard error.
 func saveBackup(cmd *cobra.Command, cfg *config.ServerConfiguration, file string, encryption backup.Encryption,
 	produce backup.Produce) error {
-	if err := checkDestination(cfg, file); err != nil {
+	if err := checkDestination(file, cfg.Backup.Dir); err != nil {
 		return err
 	}
 	var m *backup.Manifest
@@ -160,13 +160,13 @@ func saveBackup(cmd *cobra.Command, cfg *config.ServerConfiguration, file string
 }
 
 // checkDestination returns an error for a file in a directory that does not exist, as a
-// mistyped path. The directory for backups is made.
-func checkDestination(cfg *config.ServerConfiguration, file string) error {
+// mistyped path. The directory made, which may be empty, is made where it is needed.
+func checkDestination(file, made string) error {
 	dir, err := filepath.Abs(filepath.Dir(file))
 	if err != nil {
 		return fmt.Errorf("find the directory of %s: %w", file, err)
 	}
-	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) && file != "-" && dir != cfg.Backup.Dir {
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) && file != "-" && dir != made {
 		return usageError(fmt.Errorf("the directory %s does not exist: make it first, or choose another file", dir))
 	}
 	return nil

@@ -20,6 +20,12 @@ func TestBadCommandLines(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	missing := filepath.Join(t.TempDir(), "missing")
+	withPlanes := filepath.Join(t.TempDir(), "planes.yaml")
+	const planes = "{apiVersion: kube-hyper-mini.io/v1alpha1, kind: ServerConfiguration, planes: {enabled: true}}"
+	if err := os.WriteFile(withPlanes, []byte(planes), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args []string
 		want string
@@ -73,6 +79,8 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"kubeconfig", "--use"}, "--use needs --merge"},
 		{[]string{"kubeconfig", "--force"}, "--force needs --output"},
 		{[]string{"kubeconfig", "-o", file}, "the file exists; --force replaces it"},
+		{[]string{"kubeconfig", "-o", filepath.Join(missing, "x")}, "the directory " + missing + " does not exist: make it first"},
+		{[]string{"kubeconfig", "create", "jane", "-o", filepath.Join(missing, "x")}, "the directory " + missing + " does not exist: make it first"},
 		{[]string{"completion", "tcsh"}, `unknown command "tcsh" for "kube-hyper-mini completion"; allowed: bash, fish, powershell, zsh;`},
 		{[]string{"kubeconfig", "merge", "--help"}, `unknown command "merge" for "kube-hyper-mini kubeconfig"; allowed: create;`},
 		{[]string{"backup", "sav", "--help"}, `did you mean "save"?`},
@@ -87,6 +95,7 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"status", "--kubeconfig", "x", "--data-dir", "y"}, "leave out --config and --data-dir"},
 		{[]string{"server", "--profile", "all"}, "allowed: generic, kubernetes"},
 		{[]string{"run", "--crds", "https://example.com/crds.yaml", "--", "true"}, "download it first"},
+		{[]string{"run", "--config", withPlanes, "--", "true"}, "planes.enabled: needs the whole server: run `kube-hyper-mini server`, or unset it"},
 	} {
 		out, errs, code := runCLI(t, c.args...)
 		if code != ExitUsage || !strings.Contains(errs, c.want) || out != "" || strings.Count(errs, "\n") != 1 {

@@ -25,11 +25,11 @@ func newDoctor() *cobra.Command {
 do. The command changes nothing.
 
 Of a data directory it checks modes and owners of files, the release that has
-written it, certificates, the disk, the quota and, if no server runs, whether the
-database is intact. Of a running server it checks readiness, backups, and the
-references of webhooks, conversions and APIServices. With --kubeconfig it checks only
-the server of the current context and the credentials in that file; with --context,
-those of that context. "config validate" checks the configuration itself.
+written it, certificates, the encryption key, the disk, the quota and, if no server
+runs, whether the database is intact. Of a running server it checks readiness,
+backups, and the references of webhooks, conversions and APIServices. With
+--kubeconfig it checks only the server of the current context and the credentials in
+that file; with --context, those of that context. "config validate" checks the configuration itself.
 
 A failure means that something does not work or that the server cannot start; a risk,
 that something works now, but not for long or not safely.

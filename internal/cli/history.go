@@ -69,7 +69,12 @@ type selectedObject struct {
 	journal *history.Journal
 	object  history.Object
 	target  journal.Target
+	// wait bounds the wait for the journal to have all changes; 0 on an external etcd.
+	wait time.Duration
 }
+
+// minJournalWait is for an upload, and for intervals that the command does not know.
+const minJournalWait = time.Minute
 
 // open finds the journal, the server and the object. It does not read the journal.
 func (f *objectFlags) open(cmd *cobra.Command, args []string) (*selectedObject, error) {
@@ -118,6 +123,9 @@ func (f *objectFlags) open(cmd *cobra.Command, args []string) (*selectedObject, 
 	errOut := cmd.ErrOrStderr()
 	say := func(format string, args ...any) {
 		_, _ = fmt.Fprintf(errOut, format+"\n", args...) // the command continues
+	}
+	if len(cfg.Etcd.External.Endpoints) == 0 {
+		p.wait = minJournalWait + cfg.Journal.Interval.Duration
 	}
 	reader := journal.Reader{Store: store, Key: f.key.key}
 	p.journal = history.New(reader, cfg.Etcd.External.Prefix, say)
@@ -215,7 +223,7 @@ MANAGER is the field manager of the change, SIZE that of the object in etcd.`,
 				return err
 			}
 			if len(versions) == 0 {
-				return fmt.Errorf("the journal has no version of %s", p.object)
+				return fmt.Errorf("the journal has no version of %s; a change is in it after journal.interval", p.object)
 			}
 			return output.write(cmd.OutOrStdout(), versions, func(w io.Writer) error { return printVersions(w, versions) })
 		},

@@ -134,7 +134,7 @@ func (f *createFlags) checkRights() error {
 	return nil
 }
 
-// checkReplace refuses to replace the file of --output without --force.
+// checkReplace refuses to replace the file of --output without --force, and to make its directory.
 func checkReplace(output string, force bool) error {
 	switch _, err := os.Lstat(output); {
 	case force && output == "":
@@ -144,7 +144,7 @@ func checkReplace(output string, force bool) error {
 	case output != "" && !force && err == nil:
 		return fmt.Errorf("--output %s: the file exists; --force replaces it", output)
 	}
-	return nil
+	return checkDestination(output, "")
 }
 
 func (f *createFlags) checkUser(args []string) error {

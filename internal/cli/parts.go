@@ -31,6 +31,13 @@ func partCommand(cmd *cobra.Command, flags *configFlags, options *controlplane.O
 	return cmd
 }
 
+// planesNeedServer is the error of a command that serves no control planes of their own, for a
+// configuration with planes.enabled.
+func planesNeedServer(source config.Source) error {
+	return usageError(source.Locate(config.NewFieldError("planes.enabled", "needs the whole server: run "+
+		"`kube-hyper-mini server`, or unset it")))
+}
+
 // runServer runs a server, or a part of one, with the configuration that the flags select.
 func (f *configFlags) runServer(cmd *cobra.Command, options controlplane.Options) error {
 	cfg, source, err := f.load(cmd)
@@ -42,8 +49,7 @@ func (f *configFlags) runServer(cmd *cobra.Command, options controlplane.Options
 		return usageError(errors.New("--new-identity and --ephemeral exclude each other: an ephemeral server always " +
 			"has a new identity"))
 	case cfg.Planes.Enabled && options.Part != "":
-		return usageError(source.Locate(config.NewFieldError("planes.enabled", "needs the whole server: run "+
-			"`kube-hyper-mini server`, or unset it")))
+		return planesNeedServer(source)
 	case cfg.Planes.Enabled && options.Ephemeral:
 		return usageError(source.Locate(config.NewFieldError("planes.enabled", "is not for --ephemeral: unset it, or "+
 			"leave out --ephemeral")))

@@ -166,6 +166,7 @@ func withPlaneJournal(cfg *config.ServerConfiguration, plane string,
 	changed := *cfg
 	changed.Etcd.External = config.Default().Etcd.External // the keys of control planes have no other prefix
 	changed.Journal.Destination = planes.JournalLocation(cfg, name)
+	changed.Journal.Interval.Duration = planes.JournalInterval(cfg, found.Spec)
 	return &changed, nil
 }
 

@@ -75,6 +75,9 @@ func newRun() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if cfg.Planes.Enabled {
+				return planesNeedServer(source)
+			}
 			cfg.Serving.ExternalURL = "" // its port is that of another server
 			if !cmd.Flags().Changed("port") {
 				cfg.Serving.Port = 0

@@ -71,7 +71,7 @@ func runUndelete(cmd *cobra.Command, flags *undeleteFlags, args []string) (err e
 		return err
 	}
 	plan, err := undelete.NewPlan(cmd.Context(), p.client, p.journal, undelete.Request{
-		Object: p.object, Target: p.target, Orphan: flags.orphan,
+		Object: p.object, Target: p.target, Orphan: flags.orphan, JournalWait: p.wait,
 	})
 	if err != nil {
 		return err

@@ -164,9 +164,9 @@ func (d *Dir) checkRelease(current Stamp) error {
 	}
 	if previous != nil && previous.NewerThan(current) {
 		return fmt.Errorf("the data directory %s was written by kube-hyper-mini %s; this is %s, which cannot read "+
-			"it: run the newer release; or go back with `kube-hyper-mini backup restore` to the backup that it made before "+
-			"it took the directory over (before-upgrade-*, see `kube-hyper-mini backup list`); or choose another directory "+
-			"with --data-dir",
+			"it: run the newer release; or go back with `kube-hyper-mini backup restore --data-dir %[1]s` to the backup that "+
+			"it made before it took the directory over (before-upgrade-*, see `kube-hyper-mini backup list`); or choose "+
+			"another directory with --data-dir",
 			d.path, previous, current)
 	}
 	if previous != nil {

@@ -25,8 +25,7 @@ func (d *directory) certificates(add func(Finding)) error {
 	list, err := d.config.Certificates()
 	if err != nil {
 		add(Finding{Severity: Failure, Object: filepath.Join(d.config.DataDir, "pki"), Problem: err.Error(),
-			Remedy: "take the file from a backup (" + program + " backup inspect FILE lists what it has), or " +
-				"restore one: " + program + " backup restore FILE"})
+			Remedy: d.recovery()})
 		return nil
 	}
 	d.missing(add, list)

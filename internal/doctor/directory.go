@@ -24,6 +24,7 @@ type Config struct {
 	DataDir    string
 	Kubeconfig string // the administrator's
 	Serving    config.Serving
+	Encryption config.Encryption
 	// ExternalEtcd means that the data is elsewhere.
 	ExternalEtcd bool
 	// Quota of the embedded database, in bytes.
@@ -67,6 +68,7 @@ func (d *directory) examine(ctx context.Context) error {
 	d.check("modes", d.modes)
 	d.check("release", d.release)
 	d.check("certificates", d.certificates)
+	d.check("encryption", d.encryption)
 	d.check("disk", d.disk)
 	if !d.config.ExternalEtcd {
 		d.database(ctx)
@@ -81,6 +83,12 @@ func (d *directory) interrupted() bool {
 	stamp, err := datadir.ReadStamp(d.config.DataDir)
 	return err == nil && (stamp == nil || stamp.FirstStart != "")
 }
+
+// named is the flag that names the data directory in a command.
+func (d *directory) named() string { return " --data-dir " + logging.ShellWord(d.config.DataDir) }
+
+// restore is the command that replaces the content of the data directory by a backup.
+func (d *directory) restore() string { return program + " backup restore" + d.named() + " FILE" }
 
 // access reports err, the error about a file that this user may not use; nil is no finding.
 func (d *directory) access(add func(Finding), err error) error {
@@ -114,7 +122,7 @@ func (d *directory) release(add func(Finding)) error {
 	stamp, err := datadir.ReadStamp(d.config.DataDir)
 	if err != nil {
 		add(Finding{Severity: Failure, Object: filepath.Join(d.config.DataDir, "version.json"), Problem: err.Error(),
-			Remedy: "restore a backup: " + program + " backup restore FILE"})
+			Remedy: "restore a backup: " + d.restore()})
 		return nil
 	}
 	if stamp == nil {
@@ -133,6 +141,25 @@ func (d *directory) release(add func(Finding)) error {
 			Remedy: "upgrade by one minor version at a time: run a release of each version in between once"})
 	}
 	return nil
+}
+
+// encryption reports that the server's own key is missing, with which it has encrypted objects.
+func (d *directory) encryption(add func(Finding)) error {
+	if d.config.Encryption.ConfigFile != "" || len(d.config.Encryption.Resources) == 0 || d.interrupted() {
+		return nil
+	}
+	file := filepath.Join(d.config.DataDir, "encryption", "config.yaml")
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		add(Finding{Severity: Failure, Object: file, Problem: "it is missing: the server does not start if objects in etcd " +
+			"are encrypted with its key", Remedy: d.recovery()})
+	}
+	return nil
+}
+
+// recovery is the remedy for a file that is missing or damaged.
+func (d *directory) recovery() string {
+	return "take the file from a backup (" + program + " backup inspect FILE lists what it has), or restore one: " +
+		d.restore()
 }
 
 // disk reports disks on which the server refuses writes, or soon will.
@@ -214,7 +241,7 @@ func (d *directory) integrity(ctx context.Context, add func(Finding), dir string
 	if stamp.NewerThan(datadir.CurrentStamp()) {
 		return errors.New("a newer release has written it")
 	}
-	restore := "restore a backup: " + program + " backup restore FILE; " + program + " backup list shows what there is"
+	restore := "restore a backup: " + d.restore() + "; " + program + " backup list" + d.named() + " shows what there is"
 	if !etcd.Exists(dir) {
 		add(Finding{Severity: Failure, Object: dir, Problem: "the directory was used before, but its database is missing",
 			Remedy: "move the data back, or " + restore})

@@ -1,9 +1,13 @@
 package doctor
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/manifests"
@@ -76,4 +80,35 @@ func TestState(t *testing.T) {
 			t.Errorf("the command for the backup: %+v", f)
 		}
 	}
+}
+
+// TestEncryption: the key of a server that was used must exist, unless another file has it or
+// nothing is encrypted.
+func TestEncryption(t *testing.T) {
+	dir := t.TempDir()
+	d := &directory{Report: &Report{}, config: &Config{DataDir: dir, Encryption: config.Encryption{Resources: []string{"secrets"}}}}
+	check := func(what string, want bool) {
+		t.Helper()
+		f := found(t, d.encryption)
+		if (f != nil) != want || f != nil && (f.Severity != Failure || !strings.Contains(f.Remedy, "--data-dir "+dir)) {
+			t.Errorf("%s: %+v", what, f)
+		}
+	}
+	write := func(name, content string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("a new directory", false)
+	write("version.json", `{"format": 1, "version": "v1.0.0", "kubernetes": "v1.36.0", "etcd": "3.6.0"}`)
+	check("without the key", true)
+	d.config.Encryption.Resources = nil
+	check("nothing is encrypted", false)
+	d.config.Encryption = config.Encryption{Resources: []string{"secrets"}, ConfigFile: "/etc/keys.yaml"}
+	check("another file", false)
+	d.config.Encryption.ConfigFile = ""
+	write("encryption/config.yaml", "x")
+	check("with the key", false)
 }

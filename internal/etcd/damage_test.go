@@ -67,7 +67,7 @@ func refused(t *testing.T, dir, what string) {
 
 func hasRemedy(t *testing.T, err error, dir, what string) {
 	t.Helper()
-	if !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "kube-hyper-mini backup restore") {
+	if !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "kube-hyper-mini backup restore --data-dir "+filepath.Dir(dir)+" FILE") {
 		t.Errorf("%s: %v", what, err)
 	}
 }

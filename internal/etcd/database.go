@@ -27,17 +27,19 @@ func Verify(ctx context.Context, dir string) error {
 	if err == nil || errors.Is(err, errNotChecked) {
 		return err
 	}
-	return &DamageError{err}
+	return &DamageError{Damage: err, dir: dir}
 }
 
 // DamageError says what is damaged and what to do.
 type DamageError struct {
 	// Damage names the damaged files or pages, without the remedy.
 	Damage error
+
+	dir string
 }
 
 // Error implements error.
-func (e *DamageError) Error() string { return e.Damage.Error() + "; " + remedy }
+func (e *DamageError) Error() string { return e.Damage.Error() + "; " + remedy(e.dir) }
 
 // Unwrap returns the damage.
 func (e *DamageError) Unwrap() error { return e.Damage }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path/filepath"
 	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/transport"
@@ -18,12 +19,16 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 )
 
-// remedy is the advice for data that cannot be read.
-const remedy = "restore a backup with \"kube-hyper-mini backup restore FILE\", " +
-	"or move the data directory away to start empty"
+// remedy is the advice for data that cannot be read, which is in the directory etcd of a data
+// directory.
+func remedy(dir string) string {
+	return fmt.Sprintf("restore a backup with \"kube-hyper-mini backup restore --data-dir %s FILE\", "+
+		"or move the data directory away to start empty", logging.ShellWord(filepath.Dir(dir)))
+}
 
 const (
 	// catchUpEntries is the number of log entries that etcd keeps in memory for
@@ -118,7 +123,8 @@ func (m *Member) Run(ctx context.Context, ready func()) error {
 		if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 			return err
 		}
-		return fmt.Errorf("start etcd on %s: %w; if the data is damaged, %s", m.config.Dir, err, remedy)
+		return fmt.Errorf("start etcd on %s: %w; if the data is damaged, %s", m.config.Dir, err,
+			remedy(m.config.Dir))
 	}
 	defer m.config.Closed()
 	if err := etcdfiles.ShrinkLogBuffer(m.etcd.Server); err != nil {

@@ -165,17 +165,41 @@ func LastRevision(ctx context.Context, store Store) (last int64, err error) {
 		return 0, err
 	}
 	for _, chain := range chains {
-		from := 0
-		for _, base := range chain.Bases {
-			last, from = max(last, base.Revision), base.Sequence
-		}
-		segments, err := chain.Segments(ctx, store, from)
+		ofChain, err := chain.lastRevision(ctx, store)
 		if err != nil {
 			return 0, err
 		}
-		for _, segment := range segments {
-			last = max(last, segment.Last)
-		}
+		last = max(last, ofChain)
 	}
 	return last, nil
+}
+
+// End is the last revision of the newest chain; 0 while that has no base, without which it cannot
+// be read.
+func End(ctx context.Context, store Store) (int64, error) {
+	numbers, err := chainNumbers(ctx, store)
+	if err != nil {
+		return 0, err
+	}
+	if len(numbers) == 0 {
+		return 0, fmt.Errorf("%s has no journal", store)
+	}
+	chain := &Chain{Number: slices.Max(numbers)}
+	if err := chain.listBases(ctx, store); err != nil || len(chain.Bases) == 0 {
+		return 0, err
+	}
+	return chain.lastRevision(ctx, store)
+}
+
+// lastRevision is the last revision that the bases and segments of the chain have.
+func (c *Chain) lastRevision(ctx context.Context, store Store) (last int64, err error) {
+	from := 0
+	for _, base := range c.Bases {
+		last, from = max(last, base.Revision), base.Sequence
+	}
+	segments, err := c.Segments(ctx, store, from)
+	for _, segment := range segments {
+		last = max(last, segment.Last)
+	}
+	return last, err
 }

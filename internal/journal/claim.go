@@ -150,11 +150,11 @@ func (w *Writer) refusal(owner *Claim) error {
 	var st state
 	wrote, err := datadir.ReadJSON(w.stateFile(), &st) // resume has reported an error
 	superseded := wrote && err == nil && st.Destination == w.config.Store.String()
-	return &refusedError{superseded: superseded, text: fmt.Sprintf("%s is the journal of another server (%s, on %s "+
-		"since %s), and one server at a time writes to it: "+
-		"if this server has lost its data, stop it and run `kube-hyper-mini backup restore --from %s`; if not, "+
-		"give this server a destination of its own; if the other one does not exist any more, set journal.takeOver to %q",
-		w.config.Store, owner.Writer, owner.Host, owner.Created.Local().Format(time.DateTime), w.config.Store, owner.Writer)}
+	return &refusedError{superseded: superseded, text: fmt.Sprintf("%[1]s is the journal of another server (%[2]s, "+
+		"on %[3]s since %[4]s), and one server at a time writes to it: if this server has lost its data, stop it and run "+
+		"`kube-hyper-mini backup restore --from %[1]s --data-dir %[5]s`; if not, give this server a destination of its "+
+		"own; if the other one does not exist any more, set journal.takeOver to %[2]q",
+		w.config.Store, owner.Writer, owner.Host, owner.Created.Local().Format(time.DateTime), w.config.DataDir)}
 }
 
 // stillOwner returns an error if the chain is missing from the destination, or

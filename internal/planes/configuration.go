@@ -5,6 +5,7 @@ import (
 	"maps"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -47,13 +48,18 @@ func configuration(host *config.ServerConfiguration, name, journal string, spec 
 	if spec.Journal != nil && host.Planes.Journal != "" {
 		cfg.Journal = host.Journal
 		cfg.Journal.Destination, cfg.Journal.TakeOver, cfg.Journal.RestoreIfEmpty = JournalLocation(host, journal), "", false
-		cfg.Journal.Interval.Duration = durationOf(spec.Journal.Interval, host.Journal.Interval.Duration)
+		cfg.Journal.Interval.Duration = JournalInterval(host, spec)
 		cfg.Journal.Retention.Duration = durationOf(spec.Journal.Retention, host.Journal.Retention.Duration)
 		if !strings.Contains(host.Planes.Journal, "://") {
 			cfg.Journal.Endpoint, cfg.Journal.Region, cfg.Journal.CredentialsFile = "", "", ""
 		}
 	}
 	return cfg
+}
+
+// JournalInterval returns the interval of the journal of a control plane that has one.
+func JournalInterval(host *config.ServerConfiguration, spec Spec) time.Duration {
+	return durationOf(spec.Journal.Interval, host.Journal.Interval.Duration)
 }
 
 // Dir returns the data directory of a control plane of the server with the data directory.

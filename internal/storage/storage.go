@@ -203,7 +203,7 @@ func (s *Storage) Damage() error {
 		return nil
 	}
 	return fmt.Errorf("the damaged object with the key %q in etcd to be replaced or deleted: %w; restore a backup, "+
-		"with \"kube-hyper-mini backup restore FILE\", "+
+		"with \"kube-hyper-mini backup restore --data-dir DIR FILE\", "+
 		"or start with apiServer.featureGates: {AllowUnsafeMalformedObjectDeletion: true} and delete it with "+
 		"\"kubectl delete --raw PATH?ignoreStoreReadErrorWithClusterBreakingPotential=true\"", damaged.key, damaged.err)
 }

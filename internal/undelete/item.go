@@ -1,9 +1,12 @@
 package undelete
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -14,6 +17,8 @@ import (
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/history"
 )
 
 // Action is what happens, or has happened, to an object.
@@ -145,6 +150,24 @@ func (c *Client) at(mapping *meta.RESTMapping, namespace string) dynamic.Resourc
 		return resource
 	}
 	return resource.Namespace(namespace)
+}
+
+// revision returns the server's present revision, which a consistent list has: of namespaces, or
+// for users who may not list them, of the object's type.
+func (c *Client) revision(ctx context.Context, object history.Object) (int64, error) {
+	one := metav1.ListOptions{Limit: 1}
+	list, err := c.dynamic.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).List(ctx, one)
+	if err != nil {
+		mapping, mappingErr := c.Mapper.RESTMapping(object.GroupKind())
+		if mappingErr != nil {
+			return 0, fmt.Errorf("read the server's revision from its namespaces: %w", err)
+		}
+		list, err = c.at(mapping, object.Namespace).List(ctx, one)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read the server's revision from its %s: %w", object.GroupResource, err)
+	}
+	return strconv.ParseInt(list.GetResourceVersion(), 10, 64)
 }
 
 // hasStatus reports whether a type has the subresource status.

@@ -27,6 +27,9 @@ type Request struct {
 	Target journal.Target
 	// Orphan drops references to owners that do not exist.
 	Orphan bool
+	// JournalWait bounds the wait for the journal to have all changes of the server, without a
+	// Target; 0 takes the journal as it is.
+	JournalWait time.Duration
 }
 
 // Plan lists the objects to bring back, and those that cannot come back. The caller
@@ -76,12 +79,7 @@ func NewPlan(ctx context.Context, client *Client, from *history.Journal, request
 	if continues {
 		request.Target.Revision = mark.Revision
 	}
-	var moment *history.Moment
-	if request.Target == (journal.Target{}) {
-		moment, err = from.BeforeDeletion(ctx, request.Object)
-	} else {
-		moment, err = from.Moment(ctx, request.Target)
-	}
+	moment, err := client.moment(ctx, from, request)
 	if err != nil {
 		return nil, err
 	}
@@ -101,6 +99,21 @@ func NewPlan(ctx context.Context, client *Client, from *history.Journal, request
 		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
+}
+
+// moment finds the moment of a request. The one before a deletion is that before the latest one
+// only when the journal has all changes.
+func (c *Client) moment(ctx context.Context, from *history.Journal, request Request) (*history.Moment, error) {
+	if request.Target != (journal.Target{}) {
+		return from.Moment(ctx, request.Target)
+	}
+	if request.JournalWait > 0 {
+		present := func(ctx context.Context) (int64, error) { return c.revision(ctx, request.Object) }
+		if err := from.Await(ctx, present, request.JournalWait); err != nil {
+			return nil, err
+		}
+	}
+	return from.BeforeDeletion(ctx, request.Object)
 }
 
 // Close removes temporary files.

@@ -66,8 +66,8 @@ func (e *Embedded) prepare() error {
 	dir := data.Join("etcd")
 	if data.Previous != nil && !etcd.Exists(dir) {
 		return fmt.Errorf("%s was used before, but %s has no data: move the data back there, or restore a backup "+
-			"with \"kube-hyper-mini backup restore FILE\"; to start with an empty database, remove %s",
-			data.Path(), dir, data.Join("version.json"))
+			"with \"kube-hyper-mini backup restore --data-dir %s FILE\"; to start with an empty database, remove %s",
+			data.Path(), dir, logging.ShellWord(data.Path()), data.Join("version.json"))
 	}
 	if data.Interrupted {
 		e.config.Log.Info("the first start was interrupted before the server was ready: creating etcd's data again",
