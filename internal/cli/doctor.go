@@ -29,7 +29,8 @@ written it, certificates, the encryption key, the disk, the quota and, if no ser
 runs, whether the database is intact. Of a running server it checks readiness,
 backups, and the references of webhooks, conversions and APIServices. With
 --kubeconfig it checks only the server of the current context and the credentials in
-that file; with --context, those of that context. "config validate" checks the configuration itself.
+that file; with --context, those of that context. "config validate" checks the
+configuration itself.
 
 A failure means that something does not work or that the server cannot start; a risk,
 that something works now, but not for long or not safely.
