@@ -200,7 +200,7 @@ func TestRestoreOfTheServerOfPlanes(t *testing.T) {
 	again := harness.StartIn(t, s.Dir, "--config", filepath.Join(harness.Root(t), "config", "examples", "planes", "config.yaml"))
 	harness.Runs(t, harness.ExitOK, "kubectl", "--data-dir", s.Dir, "--plane", "acme", "get", "configmap", "later")
 	again.Stop()
-	harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "restore", "--data-dir", filepath.Join(s.Dir, "planes", "acme"), saved), "authority is another one than before")
+	harness.Contains(t, harness.Runs(t, harness.ExitOK, "backup", "restore", "--data-dir", filepath.Join(s.Dir, "planes", "acme"), saved), "authority differs from the previous one")
 }
 
 // TestDoctorOfAPlane: `doctor --plane` checks the directory of that control plane, also while the
