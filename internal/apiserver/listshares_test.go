@@ -27,13 +27,24 @@ var controllerUsers = []string{
 	"system:serviceaccount:kube-system:token-cleaner",
 }
 
+// makerOf is what the ID of a token has of its maker.
+func makerOf(name string) string {
+	switch {
+	case name == masterRequesters:
+		return masterMaker
+	case ofUnknownMaker(name):
+		return name
+	}
+	return userName(name)
+}
+
 // asUser returns the context of a request of the user, or "account maker" with a token that a
 // user has made. The administrator and servers are in system:masters.
 func asUser(ctx context.Context, name string) context.Context {
 	name, maker, hasMaker := strings.Cut(name, " ")
 	requester := &user.DefaultInfo{Name: name}
 	if hasMaker {
-		requester.Extra = map[string][]string{user.CredentialIDKey: {"JTI=1234" + makerMark + maker}}
+		requester.Extra = map[string][]string{user.CredentialIDKey: {"JTI=1234" + makerMark + makerOf(maker)}}
 	}
 	if name == administrator || name == user.APIServerUser {
 		requester.Groups = []string{user.SystemPrivilegedGroup}

@@ -2,6 +2,10 @@ package apiserver
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strings"
 	"sync"
@@ -22,8 +26,20 @@ const (
 	masterRequesters     = user.SystemPrivilegedGroup
 )
 
-// requesterName returns the name under which a request counts: the user, controllerRequesters or
-// masterRequesters. Requests with a token count for the user who has made it. Requests with
+// userKey is of this process: after a restart, tokens that a user has made before count for another
+// name than the user's requests.
+var userKey = sync.OnceValue(rand.Text)
+
+// userName is the name under which the requests of a user count. IDs of tokens have it, which others
+// see: it does not tell who the user is.
+func userName(name string) string {
+	hash := hmac.New(sha256.New, []byte(userKey()))
+	hash.Write([]byte(name)) // a hash returns no error
+	return hex.EncodeToString(hash.Sum(nil)[:8])
+}
+
+// requesterName returns the name under which a request counts: that of the user, controllerRequesters
+// or masterRequesters. Requests with a token count for the user who has made it. Requests with
 // a token that system:masters have made, or with a token of a Secret, whose maker is not known, count
 // for the namespace of the service account: a client that may create one account may create any
 // number. The controllers do not share with users, nor with other accounts of kube-system, which may
@@ -42,12 +58,12 @@ func requesterName(ctx context.Context) string {
 	}
 	namespace, _, err := serviceaccount.SplitUsername(name)
 	if err != nil {
-		return name
+		return userName(name)
 	}
 	switch maker, known := tokenMaker(requester); {
 	case !known:
 		return serviceaccount.MakeUsername(namespace, "") // no user has this name
-	case maker == masterRequesters:
+	case maker == masterMaker:
 		return serviceaccount.MakeNamespaceGroupName(namespace)
 	default:
 		return maker
@@ -60,13 +76,14 @@ func ofUnknownMaker(name string) bool {
 }
 
 // makerMark separates the ID of a token from the name under which its maker's requests count.
-const makerMark = "/"
+// masterMaker stands for system:masters there.
+const makerMark, masterMaker = "/", "-"
 
 // markMaker adds the maker of a token to its ID, which the server signs.
 func markMaker(ctx context.Context, claims *jwt.Claims) {
 	maker := requesterName(ctx)
-	if maker == controllerRequesters {
-		maker = masterRequesters
+	if maker == controllerRequesters || maker == masterRequesters {
+		maker = masterMaker
 	}
 	claims.ID += makerMark + maker
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,9 +94,9 @@ func TestTokensNameTheirMaker(t *testing.T) {
 		t.Fatal(err)
 	}
 	for maker, want := range map[string]string{
-		"mallory":                           "mallory",
+		"mallory":                           userName("mallory"),
 		administrator:                       "system:serviceaccounts:team",
-		"system:serviceaccount:other:a eve": "eve",
+		"system:serviceaccount:other:a eve": userName("eve"),
 		"system:serviceaccount:other:a":     "system:serviceaccount:other:",
 		"system:serviceaccount:other:a " + masterRequesters:           "system:serviceaccounts:other",
 		"system:serviceaccount:kube-system:generic-garbage-collector": "system:serviceaccounts:team",
@@ -103,6 +104,9 @@ func TestTokensNameTheirMaker(t *testing.T) {
 		claims := &jwt.Claims{ID: "1234"}
 		if _, err := keys.GenerateToken(asUser(t.Context(), maker), claims, map[string]any{}); err != nil {
 			t.Fatal(err)
+		}
+		if strings.Contains(claims.ID, "mallory") || strings.Contains(claims.ID, "system:masters") {
+			t.Errorf("the ID %s, which others see, has the name of its maker", claims.ID)
 		}
 		account := (&apiserverserviceaccount.ServiceAccountInfo{Namespace: "team", Name: "a", CredentialID: authenticationjwt.CredentialIDForJTI(claims.ID)}).UserInfo()
 		if name := requesterName(request.WithUser(t.Context(), account)); name != want {

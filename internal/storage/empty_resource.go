@@ -34,12 +34,15 @@ type beginning struct {
 	at          time.Time
 }
 
-// skipEmpty returns the last revision without objects for a revision since which the resource had
-// none, and other revisions as they are: a watch cache may begin after the former.
+// skipEmpty returns the last known revision without objects for a revision since which the resource
+// had none, and other revisions as they are: a watch cache may begin after the former.
 func (p *Population) skipEmpty(resource schema.GroupResource, revision int64) int64 {
 	prefix := p.storage.prefix(resource)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if since := max(p.first, p.last[prefix]); p.counted[prefix] && p.counts[prefix] == 0 && since <= revision {
+		return max(revision, p.revision)
+	}
 	if began := p.began[prefix]; began.since <= revision && revision < began.last {
 		return began.last
 	}
