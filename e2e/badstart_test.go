@@ -111,7 +111,7 @@ func TestCorruptFilesInTheDataDirectory(t *testing.T) {
 		"pki/apiserver.key":       {"is not a PEM private key", "replace it, or take it from a backup"},
 		"pki/service-account.key": {"is not a PEM private key"},
 		"encryption/config.yaml":  {"is not an EncryptionConfiguration", "restore it from a backup"},
-		"etcd/member/snap/db":     {"is damaged", "backup restore FILE"},
+		"etcd/member/snap/db":     {"is damaged", "backup restore --data-dir "},
 	} {
 		file := filepath.Join(dir, filepath.FromSlash(path))
 		good, err := os.ReadFile(file)

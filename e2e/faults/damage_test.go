@@ -98,7 +98,7 @@ func TestDamagedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	harness.StartIn(t, killed).Kill()
-	const remedy = "kube-hyper-mini backup restore FILE"
+	const remedy = "kube-hyper-mini backup restore --data-dir "
 	for name, damage := range fileDamages {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -30,7 +30,7 @@ func TestUndecodableObject(t *testing.T) {
 	broken := harness.Launch(t, s.Dir)
 	const key = `the damaged object with the key \"/registry/configmaps/default/precious\" in etcd`
 	broken.WaitLog(key)
-	broken.WaitLog("backup restore FILE")
+	broken.WaitLog("backup restore --data-dir ")
 	harness.Contains(t, harness.Runs(t, harness.ExitNotReady, "status", "--data-dir", s.Dir), strings.ReplaceAll(key, `\`, ""))
 	broken.Kill()
 
