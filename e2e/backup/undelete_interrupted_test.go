@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -91,15 +92,20 @@ func breaking(u undeletion, after int64) string {
 	proxy := httputil.NewSingleHostReverseProxy(host)
 	proxy.Transport = transport
 	var creations atomic.Int64
+	var stored sync.WaitGroup // the client ends its other requests when the first one fails
+	stored.Add(int(after))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/gadgets") && r.URL.Query().Get("dryRun") == "" {
-			creations.Add(1)
-		}
-		if creations.Load() > after {
+		creates := r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/gadgets") && r.URL.Query().Get("dryRun") == ""
+		if creates && creations.Add(1) > after || !creates && creations.Load() > after {
+			stored.Wait()
 			panic(http.ErrAbortHandler)
 		}
 		proxy.ServeHTTP(w, r)
+		if creates {
+			stored.Done()
+		}
 		if creations.Load() > after {
+			stored.Wait()
 			panic(http.ErrAbortHandler)
 		}
 	}))
