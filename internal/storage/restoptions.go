@@ -76,11 +76,11 @@ func (g *getter) GetRESTOptions(resource schema.GroupResource, example runtime.O
 // newStore makes the store of one resource over the shared client.
 func (g *getter) newStore(config *storagebackend.ConfigForResource, newFunc, newListFunc func() runtime.Object,
 	resourcePrefix string) (storage.Interface, factory.DestroyFunc, error) {
-	watcher := g.storage.customs.watcher(g.storage.connection)
-	if g.builtIn {
-		watcher = g.storage.connection.NewWatcher()
+	watcher := g.storage.connection.NewWatcher
+	if !g.builtIn {
+		watcher = func() clientv3.Watcher { return g.storage.customs.watcher(g.storage.connection) }
 	}
-	return g.newStoreWatching(watcher, cachePage, config, newFunc, newListFunc, resourcePrefix)
+	return g.newStoreWatching(watcher(), cachePage, config, newFunc, newListFunc, resourcePrefix)
 }
 
 // newStoreWatching is newStore with the watcher, which the store closes, and the size of pages.
