@@ -112,17 +112,11 @@ func (m *Manager) definitionsOf(ctx context.Context, name string) (found []json.
 	if err != nil {
 		return nil, err
 	}
-	done, err := source.useAsSource(ctx)
+	server, done, err := source.useAsSource(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	source.mu.Lock()
-	server := source.server
-	source.mu.Unlock()
-	if server == nil {
-		return nil, errNotRunning
-	}
 	client, err := dynamic.NewForConfig(server.RESTConfig())
 	if err != nil {
 		return nil, err

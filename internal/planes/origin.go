@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
@@ -124,17 +125,11 @@ func (p *plane) startOnce(ctx context.Context) error {
 	if started {
 		return nil
 	}
-	done, err := p.useAsSource(ctx)
+	server, done, err := p.useAsSource(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	p.mu.Lock()
-	server := p.server
-	p.mu.Unlock()
-	if server == nil {
-		return errNotRunning
-	}
 	client, err := newRevisions(server)
 	if err != nil {
 		return err
@@ -156,17 +151,26 @@ const firstWrites = time.Second
 // that are new may wait for one another.
 const sourceTimeout = 30 * time.Second
 
-// useAsSource is use for another control plane that is made from this one.
-func (p *plane) useAsSource(ctx context.Context) (done func(), err error) {
+// useAsSource is use for another control plane that is made from this one, and returns the server.
+func (p *plane) useAsSource(ctx context.Context) (server *controlplane.ControlPlane, done func(), err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, sourceTimeout, errors.New("it does not start"))
 	defer cancel()
 	_, done, err = p.use(ctx, func() bool { return true })
 	switch {
-	case err == nil, err == errNotFound, err == errNotRunning, ctx.Err() != nil: //nolint:errorlint // not in its reason
-		return done, err
+	case err == nil:
+	case err == errNotFound, err == errNotRunning, ctx.Err() != nil: //nolint:errorlint // not those in its reason
+		return nil, nil, err
 	default: // its reason may be that of the other one
-		return nil, fmt.Errorf("it does not start: kubectl get controlplane %s -o wide says why", p.name)
+		return nil, nil, fmt.Errorf("it does not start: kubectl get controlplane %s -o wide says why", p.name)
 	}
+	p.mu.Lock()
+	server = p.server
+	p.mu.Unlock()
+	if server == nil { // it has ended by itself
+		done()
+		return nil, nil, errNotRunning
+	}
+	return server, done, nil
 }
 
 // anotherOrigin is the advice for an origin that will not exist.
