@@ -29,6 +29,7 @@ func TestCacheIsBounded(t *testing.T) {
 			t.Error("the use of a value does not count")
 		}
 		time.Sleep(2 * time.Minute)
+		synctest.Wait() // for the timer's goroutine
 		if len(c.known) != 0 || c.size != 0 {
 			t.Errorf("%d values are kept without a use", len(c.known))
 		}
