@@ -58,7 +58,7 @@ func RunEtcd(ctx context.Context, checked *Checked, log *slog.Logger) error {
 			if err := p.backupBeforeUpgrade(ctx); err != nil {
 				return err
 			}
-			return p.readingDatabase(ctx, func() error {
+			return p.readingDatabase(func() error {
 				if err := p.supervisor.Start(ctx, lifecycle.Part{Name: "etcd", Run: member.Run}); err != nil {
 					return err
 				}

@@ -125,7 +125,7 @@ func (s *server) start(ctx context.Context) error {
 	if err := s.backupBeforeUpgrade(ctx); err != nil {
 		return err
 	}
-	err := s.readingDatabase(ctx, func() error {
+	err := s.readingDatabase(func() error {
 		return s.supervisor.Start(ctx, lifecycle.Part{Name: "etcd", Run: s.store.Run},
 			lifecycle.Part{Name: "identity", Run: s.identity.Run})
 	})

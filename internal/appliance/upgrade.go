@@ -6,7 +6,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/parts"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubernetes"
 )
 
@@ -19,17 +18,17 @@ func (p *process) backupBeforeUpgrade(ctx context.Context) error {
 	if p.external() || !etcd.Exists(p.dir.Join("etcd")) {
 		return nil
 	}
-	return p.readingDatabase(ctx,
+	return p.readingDatabase(
 		func() error { return parts.StoppedBackups(p.config, p.dir, p.stamp, p.log).BeforeUpgrade(ctx) })
 }
 
 // readingDatabase calls read, which reads the embedded database if there is one. It
-// extends the start timeout of the service manager and logs progress meanwhile.
-func (p *process) readingDatabase(ctx context.Context, read func() error) error {
+// extends the start timeout of the service manager meanwhile.
+func (p *process) readingDatabase(read func() error) error {
 	if p.external() {
 		return read()
 	}
-	return datastore.ReadWithProgress(ctx, p.dir.Join("etcd"), p.log, p.notify, read)
+	return p.notifier.ExtendStart(read)
 }
 
 // beforeWrites is called when the store can be read, before the first write. It
