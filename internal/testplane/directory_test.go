@@ -6,9 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,25 +14,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/appliance/temporary"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
-
-// TestFullDirectoryIsNamed: also when the disk has room again, and not for a full disk
-// with other files.
-func TestFullDirectoryIsNamed(t *testing.T) {
-	parent := t.TempDir()
-	d := temporary.Directory(filepath.Join(parent, "run"))
-	for text, named := range map[string]bool{
-		"write " + filepath.Join(d.Data(), "db") + ": " + syscall.ENOSPC.Error(): true,
-		"write /var/log/server: " + syscall.ENOSPC.Error():                       false,
-		"another error": false,
-	} {
-		if err := d.Explain(errors.New(text)); strings.Contains(err.Error(), "the temporary directory "+parent+" is full") != named {
-			t.Errorf("the error is %q", err)
-		}
-	}
-	if err := d.Explain(nil); err != nil {
-		t.Error(err)
-	}
-}
 
 // TestRemoveWithAHangingEtcd: the wait for the lock of the data directory has a bound. The
 // directory is left to the guard.

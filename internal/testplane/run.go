@@ -78,7 +78,6 @@ func Run(ctx context.Context, options RunOptions) (code int, err error) {
 		return 0, err
 	}
 	code, err = r.serve(ctx)
-	err = r.dir.Explain(err)
 	err = errors.Join(err, r.close())
 	if r.Keep {
 		_, keptErr := fmt.Fprintf(r.Err, "kept %s: kube-hyper-mini server --data-dir %s\n", r.dir.Directory, r.dir.Data())

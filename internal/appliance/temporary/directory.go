@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
-	etcdfiles "kube-hyper-mini.io/kube-hyper-mini/internal/upstream/etcd"
 )
 
 // directoryPrefix begins the names of temporary directories.
@@ -50,24 +49,6 @@ func checkRoom(parent string) error {
 			datadir.ErrNoSpace, parent, datadir.Size(free), datadir.Size(minRoom))
 	}
 	return nil
-}
-
-// fullRoom is the space in bytes that a full disk may still have.
-const fullRoom = 1 << 20
-
-// Explain adds to an error that the disk of the directory is full, if it is, or was when
-// a file in the directory could not be written.
-func (d Directory) Explain(err error) error {
-	if err == nil {
-		return nil
-	}
-	parent := filepath.Dir(string(d))
-	if !etcdfiles.IsFullDisk(err, string(d)) {
-		if free, _, spaceErr := datadir.DiskSpace(parent); spaceErr != nil || free >= fullRoom {
-			return err
-		}
-	}
-	return fmt.Errorf("%w; the temporary directory %s is full: make room, or set TMPDIR to another directory", err, parent)
 }
 
 // Data is the path of the data directory in it.
