@@ -100,7 +100,7 @@ func TestAPIsThatCannotBeDisabled(t *testing.T) {
 		"{runtimeConfig: {apiregistration.k8s.io/v1: false}}":                                      "apiservices.apiregistration.k8s.io cannot be disabled",
 		"{runtimeConfig: {rbac.authorization.k8s.io/v1: false}}":                                   "apiServer.authorization.configFile",
 		"{runtimeConfig: {flowcontrol.apiserver.k8s.io/v1: false}}":                                "apiServer.flowControl.enabled",
-		"{runtimeConfig: {nobodys.example.com/v1: false}}":                                         "apiServer.runtimeConfig.nobodys.example.com/v1",
+		"{runtimeConfig: {nobodys.example.com/v1: false}}":                                         "apiServer.runtimeConfig: unknown api groups nobodys.example.com/v1",
 		"{runtimeConfig: {v1/resourcequotas: false}, admission: {enablePlugins: [ResourceQuota]}}": "ResourceQuota watches resourcequotas",
 		"{admission: {enablePlugins: [PodSecurity]}}":                                              "PodSecurity watches pods, which this server does not serve",
 	} {

@@ -14,7 +14,6 @@ import (
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	genericfeatures "k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/server/flagz"
-	genericoptions "k8s.io/apiserver/pkg/server/options"
 	encryptionconfigcontroller "k8s.io/apiserver/pkg/server/options/encryptionconfig/controller"
 	cliflag "k8s.io/component-base/cli/flag"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
@@ -272,20 +271,8 @@ func (o *Options) validate() error {
 			}
 		}
 	}
-	check := func(enablement cliflag.ConfigurationMap) []error {
-		o := genericoptions.APIEnablementOptions{RuntimeConfig: enablement}
-		return o.Validate(legacyscheme.Scheme, apiextensionsapiserver.Scheme, aggregatorscheme.Scheme)
-	}
-	enablement := u.APIEnablement.RuntimeConfig
-	for _, key := range slices.Sorted(maps.Keys(enablement)) {
-		if errs := check(cliflag.ConfigurationMap{key: enablement[key]}); len(errs) > 0 && !strings.HasPrefix(key, "api/") {
-			report("apiServer.runtimeConfig."+strings.TrimPrefix(key, "/"), errs)
-			for _, err := range check(enablement) {
-				known[err.Error()] = true // it names all keys
-			}
-		}
-	}
-	report("apiServer.runtimeConfig", check(enablement))
+	report("apiServer.runtimeConfig", u.APIEnablement.Validate(legacyscheme.Scheme, apiextensionsapiserver.Scheme,
+		aggregatorscheme.Scheme))
 	report("etcd.external", u.Etcd.Validate())
 	report("apiServer.authentication", u.Authentication.Validate())
 	authorization := "apiServer.authorization"
