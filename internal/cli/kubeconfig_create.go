@@ -94,9 +94,6 @@ func (f *createFlags) check(args []string) error {
 			return err
 		}
 	}
-	if err := kubeconfig.CheckExpiry(f.expires); err != nil {
-		return fmt.Errorf("--expires: %w", err)
-	}
 	if f.serviceAccount == "" {
 		return f.checkUser(args)
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/x509/pkix"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -23,16 +22,10 @@ import (
 )
 
 const (
-	// minExpiry is the shortest lifetime that the API accepts, for certificates and for
-	// tokens.
-	minExpiry = 10 * time.Minute
 	// maxExpiry is what fits the API's count of seconds.
 	maxExpiry = time.Duration(1<<31-1) * time.Second
 	// maxCommonName is X.509's bound (RFC 5280, ub-common-name).
 	maxCommonName = 64
-	// mastersGroup has all rights, and the rights of a certificate cannot be withdrawn;
-	// upstream's admission refuses to sign it.
-	mastersGroup = "system:masters"
 
 	signingPoll    = 50 * time.Millisecond
 	signingTimeout = 30 * time.Second
@@ -43,45 +36,32 @@ type User struct {
 	// Name and Groups are what RBAC sees.
 	Name   string
 	Groups []string
-	// Expires is the life of the certificate; see [CheckExpiry].
+	// Expires is the life of the certificate.
 	Expires time.Duration
 }
 
 // Validate returns an error for a name or groups that the server would not accept. It makes
 // no request.
 func (u User) Validate() error {
-	if err := validName("the name of the user", u.Name, maxCommonName); err != nil {
+	if err := validName("the name of the user", u.Name); err != nil {
 		return err
 	}
 	for _, group := range u.Groups {
-		if err := validName("a group", group, maxCommonName); err != nil {
+		if err := validName("a group", group); err != nil {
 			return err
 		}
-	}
-	if slices.Contains(u.Groups, mastersGroup) {
-		return fmt.Errorf("group %s cannot be given by certificate: it could not be revoked; bind the ClusterRole "+
-			"cluster-admin to a group of your own", mastersGroup)
 	}
 	return nil
 }
 
-func validName(what, name string, limit int) error {
+func validName(what, name string) error {
 	switch {
 	case name == "" || strings.TrimSpace(name) != name:
 		return fmt.Errorf("%s must not be empty or begin or end with space, got %q", what, name)
 	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
 		return fmt.Errorf("%s has characters that cannot be printed: %q", what, name)
-	case len(name) > limit:
-		return fmt.Errorf("%s has %d bytes; %d are allowed in a certificate: %q", what, len(name), limit, name)
-	}
-	return nil
-}
-
-// CheckExpiry returns an error for a lifetime of credentials that the API does not accept.
-func CheckExpiry(expires time.Duration) error {
-	if expires < minExpiry || expires > maxExpiry {
-		return fmt.Errorf("an expiry of %s is out of range; allowed: %s to %s", expires, minExpiry,
-			maxExpiry.Truncate(time.Hour))
+	case len(name) > maxCommonName:
+		return fmt.Errorf("%s has %d bytes; %d are allowed in a certificate: %q", what, len(name), maxCommonName, name)
 	}
 	return nil
 }
@@ -113,7 +93,7 @@ func IssueCertificate(ctx context.Context, client kubernetes.Interface, user Use
 		Spec: certificatesv1.CertificateSigningRequestSpec{
 			Request:           request,
 			SignerName:        certificatesv1.KubeAPIServerClientSignerName,
-			ExpirationSeconds: ptr.To(int32(user.Expires / time.Second)),
+			ExpirationSeconds: ptr.To(int32(min(user.Expires, maxExpiry) / time.Second)),
 			Usages:            []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
 		},
 	}, metav1.CreateOptions{})
@@ -182,7 +162,7 @@ func awaitCertificate(ctx context.Context, client kubernetes.Interface, name str
 	return signed, err
 }
 
-// IssueToken requests a token of a service account; see [CheckExpiry]. The server may shorten its
+// IssueToken requests a token of a service account. The server may shorten its
 // lifetime; see Credentials.Until.
 func IssueToken(ctx context.Context, client kubernetes.Interface, namespace, name string,
 	expires time.Duration) (*Credentials, error) {
