@@ -55,16 +55,7 @@ func (c *ServerConfiguration) Validate() error {
 	if c.Logging.Verbosity < 0 || c.Logging.Verbosity > 10 {
 		fail("logging.verbosity", "%d is out of range; allowed: 0 to 10", c.Logging.Verbosity)
 	}
-	audit := c.APIServer.Audit
-	for _, field := range []struct {
-		name  string
-		value int
-	}{{"logMaxAge", audit.LogMaxAge}, {"logMaxBackup", audit.LogMaxBackup}, {"logMaxSize", audit.LogMaxSize}} {
-		if field.value < 0 {
-			fail("apiServer.audit."+field.name, "%d is negative; 0 is without limit", field.value)
-		}
-	}
-	if audit.LogPath != "" && audit.PolicyFile == "" {
+	if audit := c.APIServer.Audit; audit.LogPath != "" && audit.PolicyFile == "" {
 		fail("apiServer.audit.logPath", "needs apiServer.audit.policyFile: nothing is audited without a policy")
 	}
 	for i, resource := range c.APIServer.Encryption.Resources {
