@@ -2,8 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 
@@ -21,8 +19,8 @@ func newHelp() *cobra.Command {
 		Short: "Show a help topic, or the help of a command",
 		Long: `Show a help topic, or the help of a command. Without an argument it lists both.
 
-On a terminal the text is shown with $PAGER, or less; elsewhere it is written as
-Markdown. Packages install the topics as manual pages too: man kube-hyper-mini-backup.`,
+A topic is written with styles to a terminal, and elsewhere as Markdown. Packages install
+the topics as manual pages too, which have a pager: man kube-hyper-mini-backup.`,
 		Example: `  kube-hyper-mini help backup
   kube-hyper-mini help clients > clients.md
   kube-hyper-mini help kubeconfig create`,
@@ -50,8 +48,7 @@ func showHelp(cmd *cobra.Command, args []string) error {
 	return target.Help()
 }
 
-// showTopic writes a topic: styled and by a pager on a terminal, as Markdown
-// elsewhere.
+// showTopic writes a topic: styled on a terminal, as Markdown elsewhere.
 func showTopic(cmd *cobra.Command, topic help.Topic) error {
 	text := topic.Markdown
 	if slices.Contains(commandNames(cmd.Root()), topic.Name) {
@@ -62,37 +59,8 @@ func showTopic(cmd *cobra.Command, topic help.Topic) error {
 		_, err := fmt.Fprint(out, text)
 		return err
 	}
-	text = help.Terminal(text, useColor(out))
-	pager := pagerCommand(cmd)
-	if pager == nil {
-		_, err := fmt.Fprint(out, text)
-		return err
-	}
-	pager.Stdin = strings.NewReader(text)
-	pager.Stdout, pager.Stderr = out, cmd.ErrOrStderr()
-	if err := pager.Run(); err != nil {
-		return fmt.Errorf("show the topic with %s: %w; set PAGER to another program, or to cat", pager.Path, err)
-	}
-	return nil
-}
-
-// pagerCommand returns $PAGER or less, or nil where there is neither. less ends by
-// itself when the text fits the screen and passes styles (-FRX), as git has it.
-func pagerCommand(cmd *cobra.Command) *exec.Cmd {
-	words := strings.Fields(os.Getenv("PAGER"))
-	if len(words) == 0 {
-		words = []string{"less"}
-	}
-	program, err := exec.LookPath(words[0])
-	if err != nil || words[0] == "cat" {
-		return nil
-	}
-	pager := exec.CommandContext(cmd.Context(), program, words[1:]...)
-	pager.Env = os.Environ()
-	if _, set := os.LookupEnv("LESS"); !set {
-		pager.Env = append(pager.Env, "LESS=FRX")
-	}
-	return pager
+	_, err := fmt.Fprint(out, help.Terminal(text, useColor(out)))
+	return err
 }
 
 func completeHelp(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
