@@ -121,6 +121,7 @@ func TestConnectWithWrongTLS(t *testing.T) {
 			c.IPAddresses, c.DNSNames = nil, []string{"etcd.example.org"}
 		}), External{CAFile: own.file}, "compare the scheme and the name"},
 		"an expired one":    {"https://" + own.serve(func(c *x509.Certificate, _ *tls.Config) { c.NotAfter = time.Now().Add(-time.Hour) }), External{CAFile: own.file}, "has expired or is not yet valid"},
+		"http with TLS":     {"http://" + good, External{}, "write https://"},
 		"no client":         {"https://" + strict, External{CAFile: own.file}, "certFile"},
 		"an unknown client": {"https://" + strict, External{CAFile: own.file, CertFile: otherCert, KeyFile: otherKey}, "certFile"},
 		"https without TLS": {strings.Replace(plain.URL, "http", "https", 1), External{CAFile: own.file}, "compare the scheme"},

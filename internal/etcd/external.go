@@ -82,15 +82,19 @@ func awaitAnswer(ctx context.Context, client *clientv3.Client) error {
 	var cause error
 	for {
 		attempt, cancel := context.WithTimeout(ctx, maxReconnect)
-		_, err := kv.Range(attempt, &pb.RangeRequest{Key: []byte("health")})
+		_, err := kv.Range(attempt, &pb.RangeRequest{Key: []byte("health")}, grpc.WaitForReady(true))
 		cancel()
 		if err == nil {
 			return nil
 		}
 		if ctx.Err() == nil { // otherwise the process stops
-			if text := err.Error(); strings.Contains(text, "tls: ") || strings.Contains(text, "x509: ") {
+			switch text := err.Error(); {
+			case strings.Contains(text, "tls: "), strings.Contains(text, "x509: "):
 				return fmt.Errorf("%w: compare the scheme and the name of the endpoint, and caFile, certFile and "+
 					"keyFile of etcd.external, with the member's certificate", err)
+			case strings.Contains(text, "reading server preface"):
+				return fmt.Errorf("%w: if the member uses TLS, write https:// in etcd.external.endpoints, and name its "+
+					"authority with etcd.external.caFile", err)
 			}
 			client.GetLogger().Warn("etcd does not answer, trying again", zap.Error(err))
 			cause = err
