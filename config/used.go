@@ -47,8 +47,8 @@ func Used(dataDir string) (cfg *ServerConfiguration, file string, err error) {
 	}
 	recorded := used{Configuration: Default()}
 	if err := json.Unmarshal(data, &recorded); err != nil || recorded.Configuration == nil {
-		return nil, "", fmt.Errorf("%s is not the record of a configuration (%v): name the configuration file with --config",
-			path, err)
+		return nil, "", fmt.Errorf("%s is not the record of a configuration (%v): name the configuration file with "+
+			"--config; the next start of the server, also of one without a file, writes the record again", path, err)
 	}
 	cfg = recorded.Configuration
 	cfg.DataDir = dataDir

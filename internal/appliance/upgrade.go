@@ -37,6 +37,11 @@ func (s *server) beforeWrites(ctx context.Context) error {
 	if err := s.store.CheckRelease(ctx, s.stamp); err != nil {
 		return err
 	}
+	if !s.external() { // which several servers may use, each with a prefix
+		if err := kubernetes.CheckPrefix(ctx, s.store.Connection().Client, s.config.Etcd.External.Prefix); err != nil {
+			return err
+		}
+	}
 	if err := kubernetes.CheckStored(ctx, s.store.Connection().Client, s.config.Etcd.External.Prefix,
 		s.config.APIs.Profile); err != nil {
 		return err

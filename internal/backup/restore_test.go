@@ -97,6 +97,16 @@ func TestRestoreKeepsThePreviousDirectory(t *testing.T) {
 	if !slices.Contains(names(t, dir), "backups") {
 		t.Errorf("the backups were moved: %v", names(t, dir))
 	}
+	again, err := restore(t.Context(), path, dir, "backups")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, restored.Old); !slices.Contains(got, "pki") {
+		t.Errorf("after a second restore, the original content is %v", got)
+	}
+	if got := names(t, again.Old); slices.Contains(got, filepath.Base(restored.Old)) {
+		t.Errorf("the second restore has moved that of the first: %v", got)
+	}
 }
 
 // TestRestoreRefuses: a directory is as it was after a restore that failed.

@@ -42,7 +42,7 @@ func TestCommandsUseTheServersConfiguration(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, config.UsedFile), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, errs, code := runCLI(t, "status", "--data-dir", dir); code != ExitUsage || !strings.Contains(errs, "--config") {
+	if _, errs, code := runCLI(t, "status", "--data-dir", dir); code != ExitUsage || !strings.Contains(errs, "--config; the next start") {
 		t.Errorf("a damaged record: code %d\n%s", code, errs)
 	}
 }

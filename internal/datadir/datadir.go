@@ -220,8 +220,8 @@ func ReadStamp(path string) (*Stamp, error) {
 	}
 	stamp := &Stamp{}
 	if err := json.Unmarshal(data, stamp); err != nil || stamp.Format < 1 {
-		return nil, fmt.Errorf("the version stamp %s is not readable (%q): restore it from a backup, or choose "+
-			"another directory with --data-dir", file, data)
+		return nil, fmt.Errorf("the version stamp %s is not readable (%q): remove it, and start the release that was "+
+			"used last, which writes it; or choose another directory with --data-dir", file, data)
 	}
 	return stamp, nil
 }

@@ -105,7 +105,7 @@ func TestStampSurvives(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	for name, test := range map[string]struct{ stamp, want string }{
 		"a newer format":              {`{"format": 99, "version": "v9.0.0"}`, "written by kube-hyper-mini v9.0.0 (format 99)"},
-		"garbage":                     {"\x00garbage", "is not readable"},
+		"garbage":                     {"\x00garbage", "is not readable (\"\\x00garbage\"): remove it"},
 		"no format":                   {`{}`, "is not readable"},
 		"a newer minor of Kubernetes": {`{"format": 1, "version": "v1.1.0", "kubernetes": "v1.37.0", "etcd": "3.6.16"}`, "backup restore"},
 		"a newer minor of etcd":       {`{"format": 1, "version": "v1.1.0", "kubernetes": "v1.36.3", "etcd": "3.7.0"}`, "backup restore"},

@@ -22,6 +22,10 @@ type layoutEntry struct {
 	backups bool
 }
 
+// beforeRestore is the pattern of the directories with what was there before a restore. Each has
+// that only, and not those of earlier restores.
+const beforeRestore = "before-restore-*"
+
 // layout has every entry that a server or a command makes in a data directory.
 var layout = []layoutEntry{
 	{pattern: "lock"},
@@ -39,7 +43,7 @@ var layout = []layoutEntry{
 	{pattern: "snapshot.tmp", content: []string{"*"}},
 	{pattern: "restore.tmp", content: []string{"*"}},
 	{pattern: "restored-config", content: []string{"config.yaml", "files"}},
-	{pattern: "before-restore-*", content: []string{"**"}},
+	{pattern: beforeRestore, content: []string{"**"}},
 	{pattern: "before-import", content: []string{"**"}},
 	{pattern: "journal", content: []string{"*"}},
 	{pattern: "restored-from.json"},

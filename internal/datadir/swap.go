@@ -32,8 +32,8 @@ type swap struct {
 
 // stays reports whether an entry is not moved to Old.
 func (s swap) stays(entry fs.DirEntry) bool {
-	return layoutEntryOf(entry) == nil || slices.Contains([]string{"lock", swapFile, s.New, s.Old}, entry.Name()) ||
-		slices.Contains(s.Keep, entry.Name())
+	return layoutEntryOf(entry) == nil || matches(beforeRestore, entry.Name()) || slices.Contains(
+		slices.Concat(s.Keep, []string{"lock", swapFile, s.New, s.Old}), entry.Name())
 }
 
 // Lock locks a directory without reading its content, and creates it if it does not

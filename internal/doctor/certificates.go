@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 
@@ -32,9 +31,10 @@ func (d *directory) certificates(add func(Finding)) error {
 	for _, entry := range list {
 		d.expiry(add, entry)
 	}
-	if d.config.Serving.CertFile != "" {
-		d.servingPair(add)
-	}
+	d.pair(add, d.config.Serving.CertFile, d.config.Serving.KeyFile, "replace serving.certFile and serving.keyFile; "+
+		"a running server reads them again")
+	d.pair(add, d.config.External.CertFile, d.config.External.KeyFile, "replace etcd.external.certFile and "+
+		"etcd.external.keyFile; a running server reads them at its next connection to etcd")
 	return nil
 }
 
@@ -63,7 +63,7 @@ func (d *directory) missing(add func(Finding), list []pki.Entry) {
 		Severity: Failure, Object: filepath.Join(d.config.DataDir, "pki"),
 		Problem: "these files are missing: " + strings.Join(names, ", "),
 		Remedy: "put them back from a backup; or have new ones made, with which all kubeconfigs and tokens become " +
-			"invalid: " + program + " server --new-identity",
+			"invalid: " + program + " server --new-identity" + d.named(),
 	})
 }
 
@@ -90,7 +90,7 @@ func (d *directory) expiry(add func(Finding), entry pki.Entry) {
 	}
 	f := Finding{Severity: severity, Object: d.certificate(entry.Name), Problem: problem}
 	kind, authority := rotateKinds[entry.Name]
-	rotate := program + " certs rotate " + kind + " --data-dir " + logging.ShellWord(d.config.DataDir)
+	rotate := program + " certs rotate " + kind + d.named()
 	switch {
 	case entry.State == pki.NotValidYet:
 		f.Remedy = "correct the clock (timedatectl set-ntp true); if it is right now and was ahead when the " +
@@ -98,7 +98,7 @@ func (d *directory) expiry(add func(Finding), entry pki.Entry) {
 			"authority has the command that replaces it"
 	case authority && severity == Failure:
 		f.Remedy = "stop the server and have a new authority made; all clients then need new kubeconfigs (" + program +
-			" kubeconfig)"
+			" kubeconfig" + d.named() + ")"
 		f.Commands = []string{rotate + " --overlap 0s"}
 	case authority:
 		f.Remedy = "replace the authority while clients keep working; give them the new kubeconfigs during the overlap"
@@ -113,12 +113,13 @@ func (d *directory) expiry(add func(Finding), entry pki.Entry) {
 	add(f)
 }
 
-// servingPair checks serving.certFile and keyFile.
-func (d *directory) servingPair(add func(Finding)) {
-	serving := d.config.Serving
-	pair, err := tls.LoadX509KeyPair(serving.CertFile, serving.KeyFile)
-	f := Finding{Severity: Failure, Object: serving.CertFile, Remedy: "replace serving.certFile and serving.keyFile; " +
-		"a running server reads them again"}
+// pair checks a certificate that the configuration names, if it does, and its key.
+func (d *directory) pair(add func(Finding), certFile, keyFile, remedy string) {
+	if certFile == "" {
+		return
+	}
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	f := Finding{Severity: Failure, Object: certFile, Remedy: remedy}
 	var leaf *x509.Certificate
 	if err == nil {
 		leaf, err = x509.ParseCertificate(pair.Certificate[0])

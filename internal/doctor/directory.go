@@ -14,6 +14,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 // program is the name of this program in commands of remedies.
@@ -25,8 +26,8 @@ type Config struct {
 	Kubeconfig string // the administrator's
 	Serving    config.Serving
 	Encryption config.Encryption
-	// ExternalEtcd means that the data is elsewhere.
-	ExternalEtcd bool
+	// External has endpoints if the data is elsewhere.
+	External config.ExternalEtcd
 	// Quota of the embedded database, in bytes.
 	Quota            int64
 	ServiceEndpoints []config.ServiceEndpoint
@@ -70,7 +71,7 @@ func (d *directory) examine(ctx context.Context) error {
 	d.check("certificates", d.certificates)
 	d.check("encryption", d.encryption)
 	d.check("disk", d.disk)
-	if !d.config.ExternalEtcd {
+	if len(d.config.External.Endpoints) == 0 {
 		d.database(ctx)
 	}
 	d.sort()
@@ -109,8 +110,8 @@ func (d *directory) modes(add func(Finding)) error {
 		add(Finding{
 			Severity: Risk, Object: loose.Path, Problem: fmt.Sprintf("it has the mode %04o, so that other users may "+
 				"use it; it should have %04o", loose.Mode.Perm(), loose.Wanted.Perm()),
-			Remedy: "restrict the mode, and replace keys that others may have read (" + program + " certs rotate, " +
-				program + " encryption rotate)",
+			Remedy: "restrict the mode, and replace keys that others may have read (" + program + " certs rotate" +
+				d.named() + ", " + program + " encryption rotate" + d.named() + ")",
 			Commands: []string{fmt.Sprintf("chmod %04o %s", loose.Wanted.Perm(), logging.ShellWord(loose.Path))},
 		})
 	}
@@ -120,13 +121,8 @@ func (d *directory) modes(add func(Finding)) error {
 // release reports data that this release cannot read.
 func (d *directory) release(add func(Finding)) error {
 	stamp, err := datadir.ReadStamp(d.config.DataDir)
-	if err != nil {
-		add(Finding{Severity: Failure, Object: filepath.Join(d.config.DataDir, "version.json"), Problem: err.Error(),
-			Remedy: "restore a backup: " + d.restore()})
-		return nil
-	}
-	if stamp == nil {
-		return nil
+	if err != nil || stamp == nil {
+		return err
 	}
 	current := datadir.CurrentStamp()
 	if stamp.NewerThan(current) {
@@ -143,16 +139,22 @@ func (d *directory) release(add func(Finding)) error {
 	return nil
 }
 
-// encryption reports that the server's own key is missing, with which it has encrypted objects.
+// encryption reports that the server's own key, with which it has encrypted objects, is missing or
+// damaged.
 func (d *directory) encryption(add func(Finding)) error {
 	if d.config.Encryption.ConfigFile != "" || len(d.config.Encryption.Resources) == 0 || d.interrupted() {
 		return nil
 	}
 	file := filepath.Join(d.config.DataDir, "encryption", "config.yaml")
-	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		add(Finding{Severity: Failure, Object: file, Problem: "it is missing: the server does not start if objects in etcd " +
-			"are encrypted with its key", Remedy: d.recovery()})
+	err := kube.CheckEncryptionFile(file)
+	if err == nil || errors.Is(err, fs.ErrPermission) {
+		return err
 	}
+	problem := "the server does not start with it: " + err.Error()
+	if errors.Is(err, fs.ErrNotExist) {
+		problem = "it is missing: the server does not start if objects in etcd are encrypted with its key"
+	}
+	add(Finding{Severity: Failure, Object: file, Problem: problem, Remedy: d.recovery()})
 	return nil
 }
 

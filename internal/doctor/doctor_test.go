@@ -6,11 +6,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"k8s.io/client-go/util/cert"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/manifests"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 
 // found runs a check and returns its only finding, or nil.
@@ -82,7 +87,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-// TestEncryption: the key of a server that was used must exist, unless another file has it or
+// TestEncryption: the key of a server that was used must exist and be readable, unless another file has it or
 // nothing is encrypted.
 func TestEncryption(t *testing.T) {
 	dir := t.TempDir()
@@ -110,5 +115,59 @@ func TestEncryption(t *testing.T) {
 	check("another file", false)
 	d.config.Encryption.ConfigFile = ""
 	write("encryption/config.yaml", "x")
+	check("a damaged key", true)
+	write("encryption/config.yaml", "")
+	check("an empty file", true)
+	key := filepath.Join(dir, "encryption", "config.yaml")
+	if err := os.Remove(key); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := encryption.Ensure(key, d.config.Encryption.Resources); err != nil {
+		t.Fatal(err)
+	}
 	check("with the key", false)
+}
+
+// TestNamedCertificates: the certificates that the configuration names are checked.
+func TestNamedCertificates(t *testing.T) {
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", nil, nil) // for a year
+	if err := errors.Join(err, os.WriteFile(certFile, certificate, 0o600), os.WriteFile(keyFile, key, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for field, cfg := range map[string]Config{
+		"serving.certFile":       {Serving: config.Serving{CertFile: certFile, KeyFile: keyFile}},
+		"etcd.external.certFile": {External: config.ExternalEtcd{CertFile: certFile, KeyFile: keyFile}},
+	} {
+		cfg.DataDir, cfg.Certificates = dir, func() ([]pki.Entry, error) { return nil, nil }
+		for days, want := range map[int]Severity{1: "", 350: Risk, 400: Failure} {
+			d := &directory{Report: &Report{}, config: &cfg, now: func() time.Time { return time.Now().AddDate(0, 0, days) }}
+			f := found(t, d.certificates)
+			if f == nil && want != "" || f != nil && (f.Severity != want || f.Object != certFile || !strings.Contains(f.Remedy, field)) {
+				t.Errorf("%s after %d days: %+v, want %q", field, days, f, want)
+			}
+		}
+	}
+}
+
+// TestRemediesNameTheDirectory that was checked.
+func TestRemediesNameTheDirectory(t *testing.T) {
+	dir := t.TempDir()
+	stamp := `{"format": 1, "version": "v1.0.0", "kubernetes": "v1.36.0", "etcd": "3.6.0"}`
+	key := filepath.Join(dir, "pki", "server-ca.key")
+	err := errors.Join(os.WriteFile(filepath.Join(dir, "version.json"), []byte(stamp), 0o600), os.Mkdir(filepath.Dir(key), 0o700),
+		os.WriteFile(key, nil, 0o600), os.Chmod(key, 0o644), os.Chmod(dir, 0o700))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &directory{Report: &Report{}, config: &Config{DataDir: dir, Certificates: func() ([]pki.Entry, error) { return nil, nil }}}
+	for _, command := range []string{"certs rotate", "encryption rotate"} {
+		if f := found(t, d.modes); f == nil || !strings.Contains(f.Remedy, command+" --data-dir "+dir) {
+			t.Errorf("the mode of a key: %+v", f)
+		}
+	}
+	if f := found(t, d.certificates); f == nil || !strings.Contains(f.Remedy, "server --new-identity --data-dir "+dir) {
+		t.Errorf("missing authorities: %+v", f)
+	}
 }

@@ -46,6 +46,7 @@ type File struct {
 // Entries of a payload: a kind and its content.
 const (
 	entryRevision = 1
+	entryLease    = 2 // of former releases: a restore makes the leases of the changes
 	entryFile     = 3
 )
 

@@ -67,6 +67,9 @@ func readEnd(ctx context.Context, store Store, chain *Chain, key string) (e end,
 	if err != nil {
 		return e, err
 	}
+	if name == "" && key == "" { // a former release has written the chain, without ends
+		return e, nil
+	}
 	if name == "" {
 		return e, fmt.Errorf("%w: the end of chain %d is missing", ErrDamaged, chain.Number)
 	}

@@ -102,10 +102,13 @@ func (f *identityFiles) read(found map[string]fs.FileInfo) (files []File, err er
 	return files, nil
 }
 
+// identityFile is the file of [writerID].
+const identityFile = "identity.json"
+
 // writerID returns the identity of this server as a writer, which is made at the
 // first call.
 func writerID(dir string) (string, error) {
-	path := filepath.Join(dir, "identity.json")
+	path := filepath.Join(dir, identityFile)
 	var file struct {
 		ID string `json:"id"`
 	}

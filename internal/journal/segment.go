@@ -219,6 +219,8 @@ func (v Visitor) entry(content []byte) error {
 	case entryFile:
 		file := File{Removed: d.byte() == 1, Name: string(d.bytes()), Content: d.bytes()}
 		visit = func() error { return v.File(file) }
+	case entryLease:
+		return nil
 	default:
 		return fmt.Errorf("%w: an entry of the unknown kind %d", ErrDamaged, kind)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -190,6 +191,9 @@ func (e *refusedError) Error() string { return e.text }
 func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
 	w.etcd = w.config.Connect()
 	w.ledger.setStandby(w.config.Lead != nil)
+	if err := w.renameFormer(); err != nil {
+		return err
+	}
 	if w.id, err = writerID(w.dir); err != nil {
 		return err
 	}
@@ -221,6 +225,18 @@ func (w *Writer) Run(ctx context.Context, ready func()) (err error) {
 		w.ledger.setStandby(true)
 	}
 	return nil
+}
+
+// renameFormer renames the writer's directory of former releases, whose chain then continues.
+func (w *Writer) renameFormer() error {
+	former := filepath.Join(w.config.DataDir, "archive")
+	if _, err := os.Stat(filepath.Join(former, identityFile)); err != nil { // none, or the user's own
+		return nil
+	}
+	if _, err := os.Lstat(w.dir); !isMissing(err) {
+		return err
+	}
+	return os.Rename(former, w.dir)
 }
 
 // lead waits until this server leads. It writes in the name of the etcd, so that the next

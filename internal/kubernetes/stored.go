@@ -75,6 +75,26 @@ func describe(ctx context.Context, kv clientv3.KV, root string, resource schema.
 	return fmt.Sprintf("%d %s (%s)", count, resource, strings.Join(names, ", ")), nil
 }
 
+// CheckPrefix returns an error if a server has stored its objects below another prefix only.
+func CheckPrefix(ctx context.Context, client clientv3.KV, prefix string) error {
+	const always = "/namespaces/default" // each server has it
+	own, err := client.Get(ctx, path.Join("/", prefix)+always, clientv3.WithCountOnly())
+	if err != nil || own.Count > 0 {
+		return err
+	}
+	all, err := client.Get(ctx, "/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		return fmt.Errorf("look for objects of another prefix: %w", err)
+	}
+	for _, kv := range all.Kvs {
+		if other, found := strings.CutSuffix(string(kv.Key), always); found {
+			return &config.FieldError{Path: "etcd.external.prefix", Message: fmt.Sprintf("the objects are stored below %s, and "+
+				"none below %s: write etcd: {external: {prefix: %[1]s}} into the configuration", other, prefix)}
+		}
+	}
+	return nil
+}
+
 // CheckStored returns an error if the store has objects, below the prefix, of built-in types
 // that the profile of the configuration does not serve.
 func CheckStored(ctx context.Context, client clientv3.KV, prefix, profile string) error {

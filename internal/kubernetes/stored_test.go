@@ -85,7 +85,7 @@ func (k keys) Get(_ context.Context, key string, options ...clientv3.OpOption) (
 			continue
 		}
 		response.Count++
-		if !op.IsCountOnly() && response.Count <= op.Limit() {
+		if !op.IsCountOnly() && (op.Limit() == 0 || response.Count <= op.Limit()) {
 			response.Kvs = append(response.Kvs, &mvccpb.KeyValue{Key: []byte(stored)})
 		}
 	}
@@ -113,5 +113,25 @@ func TestStoredNamesObjects(t *testing.T) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// TestCheckPrefix: objects below another prefix are reported, unless there are some below
+// the server's own. Other keys do not count.
+func TestCheckPrefix(t *testing.T) {
+	other := []string{"/a/b/configmaps/default/c", "/a/b/namespaces/default", "/kube-hyper-mini/release/a/b"}
+	for name, c := range map[string]struct {
+		keys []string
+		want string
+	}{
+		"a new store":   {nil, ""},
+		"foreign keys":  {[]string{"/kube-hyper-mini/release/registry", "compact_rev_key"}, ""},
+		"another":       {other, "prefix: /a/b}"},
+		"both prefixes": {append(slices.Clone(other), "/registry/namespaces/default"), ""},
+	} {
+		err := CheckPrefix(t.Context(), keys{list: c.keys}, "/registry")
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -74,13 +74,12 @@ func (s *Store) readRevoked() (map[string]string, error) {
 	return revoked, nil
 }
 
-// addRevoked adds lines to the list.
-func (s *Store) addRevoked(keys map[string]string) error {
-	revoked, err := s.readRevoked()
-	if err != nil {
+// writeRevoked adds the keys that are refused to the list, also those of an attempt that failed.
+func (s *Store) writeRevoked() error {
+	if err := s.loadRevoked(); err != nil {
 		return err
 	}
-	maps.Copy(revoked, keys)
+	revoked := s.known()
 	var data []byte
 	for _, print := range slices.Sorted(maps.Keys(revoked)) {
 		data = fmt.Appendf(data, "%s %s\n", print, revoked[print])
@@ -113,9 +112,10 @@ func (s *Store) RevokeAdmin() ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	revoked := map[string]string{print: "admin, revoked at " + s.now().UTC().Format("2006-01-02T15:04:05Z")}
-	s.refuse(revoked)
-	err = s.addRevoked(revoked)
+	s.refuse(map[string]string{print: "admin, revoked at " + s.now().UTC().Format("2006-01-02T15:04:05Z")})
+	if err = s.writeRevoked(); err != nil {
+		err = fmt.Errorf("the key is refused until this process ends, and not after that: run the command again: %w", err)
+	}
 	changes, ensureErr := s.ensure(false) // the revoked key is replaced
 	return changes, errors.Join(err, ensureErr)
 }

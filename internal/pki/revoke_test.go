@@ -38,15 +38,39 @@ func TestRevokeAdmin(t *testing.T) {
 	}
 }
 
-// TestRevokeWithoutAList: a key is refused although the list cannot be written.
+// TestRevokeWithoutAList: a key is refused although the list cannot be written, and the next
+// revocation lists it, too.
 func TestRevokeWithoutAList(t *testing.T) {
 	s := New(t.TempDir(), names)
 	ensure(t, s)
-	old := certificate(t, s, Admin)
-	if err := os.Mkdir(filepath.Join(s.dir, revokedKeys), 0o700); err != nil {
+	first := certificate(t, s, Admin)
+	list := filepath.Join(s.dir, revokedKeys)
+	if err := os.Mkdir(list, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.RevokeAdmin(); err == nil || !strings.Contains(err.Error(), revokedKeys) || !s.Revoked(old) {
-		t.Errorf("revoked %t, %v", s.Revoked(old), err)
+	_, err := s.RevokeAdmin()
+	if err == nil || !strings.Contains(err.Error(), list) || !strings.Contains(err.Error(), "run the command again") {
+		t.Errorf("the error is %v", err)
+	}
+	remove(t, list)
+	if _, err := s.Ensure(); err != nil {
+		t.Fatal(err)
+	}
+	second := certificate(t, s, Admin)
+	if publicEqual(second.PublicKey, first.PublicKey) {
+		t.Fatal("the revoked key was not replaced")
+	}
+	if _, err := s.RevokeAdmin(); err != nil {
+		t.Fatal(err)
+	}
+	again := New(s.dir, names)
+	if _, err := again.Ensure(); err != nil {
+		t.Fatal(err)
+	}
+	for _, store := range []*Store{s, again} {
+		if !store.Revoked(first) || !store.Revoked(second) || store.Revoked(certificate(t, s, Admin)) {
+			t.Errorf("revoked: first %t, second %t, present %t", store.Revoked(first), store.Revoked(second),
+				store.Revoked(certificate(t, s, Admin)))
+		}
 	}
 }

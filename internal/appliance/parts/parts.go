@@ -60,8 +60,8 @@ func Facts(cfg *config.ServerConfiguration, stamp datadir.Stamp, url string, sta
 func Doctor(cfg *config.ServerConfiguration) *doctor.Config {
 	return &doctor.Config{
 		DataDir: cfg.DataDir, Kubeconfig: cfg.Kubeconfig.Path, Serving: cfg.Serving,
-		Encryption:   cfg.APIServer.Encryption,
-		ExternalEtcd: len(cfg.Etcd.External.Endpoints) > 0, Quota: cfg.Etcd.Embedded.QuotaBackend.Value(),
+		Encryption: cfg.APIServer.Encryption,
+		External:   cfg.Etcd.External, Quota: cfg.Etcd.Embedded.QuotaBackend.Value(),
 		ServiceEndpoints: cfg.ServiceEndpoints,
 		Certificates:     func() ([]pki.Entry, error) { return ListCertificates(cfg) }, OnOneDisk: OnOneDisk(cfg),
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
 )
 
@@ -17,7 +19,8 @@ func RestoreIfEmpty(ctx context.Context, cfg *config.ServerConfiguration, log *s
 	if !cfg.Journal.RestoreIfEmpty || cfg.Journal.Destination == "" || len(cfg.Etcd.External.Endpoints) > 0 {
 		return nil
 	}
-	if stamp, err := datadir.ReadStamp(cfg.DataDir); err != nil || stamp != nil {
+	stamp, err := datadir.ReadStamp(cfg.DataDir)
+	if err != nil || stamp != nil || etcd.Exists(filepath.Join(cfg.DataDir, "etcd")) { // its stamp was removed
 		return err
 	}
 	store, err := JournalLocation(cfg, "").Open()
