@@ -188,7 +188,7 @@ func (g *group) Definitions(base map[string]common.OpenAPIDefinition,
 // Install implements [apiserver.Group].
 func (g *group) Install(environment apiserver.GroupEnvironment) (*genericapiserver.APIGroupInfo, error) {
 	info := genericapiserver.NewDefaultAPIGroupInfo(g.name, g.scheme, runtime.NewParameterCodec(g.scheme), g.codecs)
-	info.PrioritizedVersions = g.versions
+	info.PrioritizedVersions, info.NegotiatedSerializer = g.versions, withoutProtobuf{g.codecs}
 	for _, r := range g.resources {
 		storages, err := g.storages(r, environment)
 		if err != nil {
@@ -210,7 +210,7 @@ func (g *group) Install(environment apiserver.GroupEnvironment) (*genericapiserv
 
 // storages returns the storage of the resource and of its subresources, by path.
 func (g *group) storages(r *Resource, environment apiserver.GroupEnvironment) (map[string]rest.Storage, error) {
-	options := environment.Options(g.codecs.LegacyCodec(r.gvk().GroupVersion()))
+	options := environment.Options(storageCodec{g.codecs.LegacyCodec(r.gvk().GroupVersion())})
 	plural := r.plural()
 	if r.Storage != nil {
 		made, err := r.Storage(StorageEnvironment{Client: environment.Client, Options: options})
