@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/storage/names"
@@ -65,9 +66,14 @@ func (s strategy) PrepareForUpdate(_ context.Context, object, old runtime.Object
 	setGeneration(object, generation)
 }
 
-// Validate implements [rest.RESTCreateStrategy].
+// Validate implements [rest.RESTCreateStrategy]. Names are those that custom resources may have.
 func (s strategy) Validate(ctx context.Context, object runtime.Object) field.ErrorList {
-	return s.ValidateUpdate(ctx, object, nil)
+	errs := s.ValidateUpdate(ctx, object, nil)
+	if accessor, err := meta.Accessor(object); err == nil { // upstream refuses types without metadata
+		errs = append(errs, validation.ValidateObjectMetaAccessor(accessor, s.NamespaceScoped(),
+			validation.NameIsDNSSubdomain, field.NewPath("metadata"))...)
+	}
+	return errs
 }
 
 // ValidateUpdate implements [rest.RESTUpdateStrategy].
