@@ -3,11 +3,14 @@ package controlplane
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -31,8 +34,9 @@ type Resource struct {
 	// ClusterScoped is true for a resource without namespaces.
 	ClusterScoped bool
 
-	// New and NewList return pointers to empty values of the Go types. A field Status makes
-	// the subresource status.
+	// New and NewList return pointers to empty values of the Go types, which no other kind of the
+	// group has. A field Status makes the subresource status. Where the resource is stored, all
+	// fields are exported, with names in tags json, and are no arrays; times are [metav1.Time].
 	New, NewList func() runtime.Object
 	// Versions are further versions that are served. Objects are stored as Version.
 	Versions []ResourceVersion
@@ -81,7 +85,8 @@ type Subresource struct {
 	// the subresource of an object, as of an action, logs or exec.
 	Handler func(ctx context.Context, parent Parent, name string) (http.Handler, error)
 	Methods []string
-	// Storage is any other, with the interfaces of k8s.io/apiserver/pkg/registry/rest.
+	// Storage is any other, with the interfaces of k8s.io/apiserver/pkg/registry/rest. Its Go types
+	// are those of a kind of the group, or the Scale of autoscaling/v1, which GroupVersionKind names.
 	Storage func(Parent) (rest.Storage, error)
 }
 
@@ -126,7 +131,7 @@ func (r *Resource) check() error {
 		what, value string
 		check       func(string) []string
 	}{
-		{"the group", r.Group, validation.IsDNS1123Subdomain}, {"the version", r.Version, validation.IsDNS1035Label},
+		{"the group", r.Group, validation.IsDNS1123Subdomain},
 		{"the kind in lower case", strings.ToLower(r.Kind), validation.IsDNS1035Label},
 		{"the name", r.plural(), validation.IsDNS1035Label},
 	} {
@@ -140,13 +145,14 @@ func (r *Resource) check() error {
 			"such as %s.example.com", r.Group, r.Group)
 	case strings.HasSuffix(r.Group, ".k8s.io") || strings.HasSuffix(r.Group, ".kubernetes.io"):
 		return problem("the group is one of Kubernetes: take a domain of your own")
-	case r.New == nil:
-		return problem("New is nil: it returns a pointer to an empty object")
-	case r.NewList == nil && r.Storage == nil:
-		return problem("NewList is nil: it returns a pointer to an empty list")
+	case slices.ContainsFunc(r.Columns, func(c Column) bool { return c.Value == nil }):
+		return problem("a column has no Value")
 	}
-	if err := checkType(r.New()); err != nil {
-		return problem("New: %v", err)
+	stored := ResourceVersion{Version: r.Version, New: r.New, NewList: r.NewList}
+	for _, version := range append([]ResourceVersion{stored}, r.Versions...) {
+		if err := r.checkVersion(version); err != nil {
+			return problem("the version %q: %v", version.Version, err)
+		}
 	}
 	for name, sub := range r.Subresources {
 		switch {
@@ -159,11 +165,43 @@ func (r *Resource) check() error {
 		}
 	}
 	for _, version := range r.Versions {
-		if version.New == nil || version.NewList == nil || version.ToStored == nil || version.FromStored == nil {
+		if version.NewList == nil || version.ToStored == nil || version.FromStored == nil {
 			return problem("the version %q needs New, NewList, ToStored and FromStored", version.Version)
 		}
 	}
 	return nil
+}
+
+// checkVersion returns the first mistake in the name and the Go types of a version.
+func (r *Resource) checkVersion(version ResourceVersion) error {
+	if errs := validation.IsDNS1035Label(version.Version); len(errs) > 0 {
+		return fmt.Errorf("its name is wrong: %s", strings.Join(errs, "; "))
+	}
+	switch {
+	case version.New == nil:
+		return errors.New("New is nil: it returns a pointer to an empty object")
+	case version.NewList == nil && r.Storage == nil:
+		return errors.New("NewList is nil: it returns a pointer to an empty list")
+	}
+	object := version.New()
+	if err := checkType(object); err != nil {
+		return fmt.Errorf("New: %w", err)
+	}
+	if version.NewList != nil {
+		if err := checkType(version.NewList()); err != nil {
+			return fmt.Errorf("NewList: %w", err)
+		}
+	}
+	if r.Storage != nil {
+		return nil
+	}
+	if _, err := meta.Accessor(object); err != nil {
+		return fmt.Errorf("New: %T has no metadata: embed metav1.ObjectMeta", object)
+	}
+	if !meta.IsListType(version.NewList()) {
+		return fmt.Errorf("NewList: %T has no field Items", version.NewList())
+	}
+	return checkFields(reflect.TypeOf(object).Elem(), r.Kind, map[reflect.Type]bool{})
 }
 
 // hasStatus reports whether the Go type has a field Status with fields.
@@ -212,8 +250,11 @@ func (k Kind[Spec, Status]) Resource() Resource {
 		}
 	}
 	for _, column := range k.Columns {
-		r.Columns = append(r.Columns, Column{Name: column.Name, Type: column.Type, Wide: column.Wide,
-			Value: func(o runtime.Object) any { return column.Value(o.(*object)) }})
+		of := Column{Name: column.Name, Type: column.Type, Wide: column.Wide}
+		if column.Value != nil {
+			of.Value = func(o runtime.Object) any { return column.Value(o.(*object)) }
+		}
+		r.Columns = append(r.Columns, of)
 	}
 	if k.List != nil {
 		of := r
