@@ -3,7 +3,6 @@ package controlplane
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -11,6 +10,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -177,31 +178,25 @@ func (r *Resource) checkVersion(version ResourceVersion) error {
 	if errs := validation.IsDNS1035Label(version.Version); len(errs) > 0 {
 		return fmt.Errorf("its name is wrong: %s", strings.Join(errs, "; "))
 	}
-	switch {
-	case version.New == nil:
-		return errors.New("New is nil: it returns a pointer to an empty object")
-	case version.NewList == nil && r.Storage == nil:
-		return errors.New("NewList is nil: it returns a pointer to an empty list")
+	if err := checkType("New", version.New); err != nil {
+		return err
 	}
-	object := version.New()
-	if err := checkType(object); err != nil {
-		return fmt.Errorf("New: %w", err)
-	}
-	if version.NewList != nil {
-		if err := checkType(version.NewList()); err != nil {
-			return fmt.Errorf("NewList: %w", err)
+	if version.NewList != nil || r.Storage == nil {
+		if err := checkType("NewList", version.NewList); err != nil {
+			return err
 		}
 	}
 	if r.Storage != nil {
 		return nil
 	}
-	if _, err := meta.Accessor(object); err != nil {
-		return fmt.Errorf("New: %T has no metadata: embed metav1.ObjectMeta", object)
+	object, list := version.New(), version.NewList()
+	if _, err := meta.Accessor(object); err != nil || !meta.IsListType(list) {
+		return fmt.Errorf("%T has no metadata (metav1.ObjectMeta), or %T has no field Items", object, list)
 	}
-	if !meta.IsListType(version.NewList()) {
-		return fmt.Errorf("NewList: %T has no field Items", version.NewList())
-	}
-	return checkFields(reflect.TypeOf(object).Elem(), r.Kind, map[reflect.Type]bool{})
+	return checkFields(reflect.TypeOf(object), r.Kind, map[reflect.Type]bool{ // upstream compares these as a whole
+		reflect.TypeFor[metav1.Time](): true, reflect.TypeFor[metav1.MicroTime](): true,
+		reflect.TypeFor[apiresource.Quantity](): true,
+	})
 }
 
 // hasStatus reports whether the Go type has a field Status with fields.

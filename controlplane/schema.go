@@ -9,8 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
@@ -138,38 +137,36 @@ func encodesItself(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]())
 }
 
-// checkType returns an error unless object is a pointer to a struct that encodes to JSON.
-func checkType(object any) error {
-	v := reflect.ValueOf(object)
-	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
-		return fmt.Errorf("%T is nil, or not a pointer to a struct", object)
+// checkType returns an error unless newObject returns a pointer to a struct that encodes to JSON.
+func checkType(name string, newObject func() runtime.Object) error {
+	if newObject == nil {
+		return fmt.Errorf("%s is nil: it returns a pointer to an empty value", name)
 	}
-	if _, err := json.Marshal(object); err != nil {
-		return fmt.Errorf("%T cannot be encoded as JSON: %w", object, err)
+	v := reflect.ValueOf(newObject())
+	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
+		return fmt.Errorf("%s returns a %T that is nil, or no pointer to a struct", name, newObject())
+	}
+	if _, err := json.Marshal(newObject()); err != nil {
+		return fmt.Errorf("%T cannot be encoded as JSON: %w", newObject(), err)
 	}
 	return nil
 }
 
 // checkFields returns the first field that upstream cannot compare, or convert for patches and
 // server-side apply: it would panic, or convert the field to other JSON than encoding/json.
-func checkFields(t reflect.Type, path string, seen map[reflect.Type]bool) error {
-	switch t { // upstream compares these as a whole
-	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime](), reflect.TypeFor[resource.Quantity]():
+func checkFields(t reflect.Type, path string, checked map[reflect.Type]bool) error {
+	if checked[t] {
 		return nil
 	}
-	if seen[t] {
-		return nil
-	}
-	seen[t] = true
-	own := encodesItself(t)
-	kind := t.Kind()
+	checked[t] = true
+	own, kind := encodesItself(t), t.Kind()
 	switch {
 	case !own && (kind == reflect.Array || kind == reflect.Map && t.Key().Kind() != reflect.String ||
 		reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextMarshaler]())):
 		return fmt.Errorf("%s cannot be patched: give %s MarshalJSON and UnmarshalJSON, or make it a string, slice or "+
 			"map of strings", path, t)
 	case kind == reflect.Pointer || kind == reflect.Slice || kind == reflect.Map || kind == reflect.Array:
-		return checkFields(t.Elem(), path, seen)
+		return checkFields(t.Elem(), path, checked)
 	case kind != reflect.Struct:
 		return nil
 	}
@@ -182,12 +179,11 @@ func checkFields(t reflect.Type, path string, seen map[reflect.Type]bool) error 
 			return fmt.Errorf("%s is not exported, and upstream does not compare it: use a type without it, such as metav1.Time",
 				path)
 		case own || name == "-":
-		case name == "" && (!field.Anonymous || !tagged):
-			return fmt.Errorf("%s needs a name in a tag json, or \",inline\" if it is embedded", path)
-		case strings.Contains(options, "string"):
-			return fmt.Errorf("%s cannot be patched: take the option string out of its tag json", path)
+		case name == "" && (!field.Anonymous || !tagged) || strings.Contains(options, "string"):
+			return fmt.Errorf("%s needs a tag json with a name, or json:\",inline\" if it is embedded, and without "+
+				"the option string", path)
 		}
-		if err := checkFields(field.Type, path, seen); err != nil {
+		if err := checkFields(field.Type, path, checked); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -71,9 +72,9 @@ func TestTypesThatNewRefuses(t *testing.T) {
 		"the stored version":      {"the kind Boat of sea.example.com/v1 is there twice", []controlplane.Resource{version("v1", other.New, other.NewList)}},
 		"a version without name":  {`the version "": its name is wrong`, []controlplane.Resource{version("", other.New, other.NewList)}},
 		"a version with spaces":   {`the version "V 1/x": its name is wrong`, []controlplane.Resource{version("V 1/x", other.New, other.NewList)}},
-		"a version without types": {`the version "v2": New: <nil> is nil`, []controlplane.Resource{version("v2", noList.NewList, other.NewList)}},
-		"a nil list":              {"NewList: <nil> is nil", []controlplane.Resource{noList}},
-		"a nil object":            {"BoatStatus] is nil, or", []controlplane.Resource{nilObject}},
+		"a version without types": {`the version "v2": New returns a <nil> that is nil`, []controlplane.Resource{version("v2", noList.NewList, other.NewList)}},
+		"a nil list":              {"NewList returns a <nil> that is nil", []controlplane.Resource{noList}},
+		"a nil object":            {"BoatStatus] that is nil, or", []controlplane.Resource{nilObject}},
 		"a list without items":    {"has no field Items", []controlplane.Resource{noItems}},
 		"an object without name":  {"has no metadata", []controlplane.Resource{noMeta}},
 		"a column":                {"a column has no Value", []controlplane.Resource{noValue}},
@@ -90,10 +91,10 @@ func TestTypesThatNewRefuses(t *testing.T) {
 		"keys": {"Boat.Spec.F cannot be patched", []controlplane.Resource{of[struct {
 			F map[int]string `json:"f"`
 		}]("Boat")}},
-		"string": {"Boat.Spec.F cannot be patched", []controlplane.Resource{of[struct {
+		"string": {"without the option string", []controlplane.Resource{of[struct {
 			F int `json:"f,string"`
 		}]("Boat")}},
-		"no tag":                       {"Boat.Spec.F needs a name", []controlplane.Resource{of[struct{ F int }]("Boat")}},
+		"no tag":                       {"Boat.Spec.F needs a tag json", []controlplane.Resource{of[struct{ F int }]("Boat")}},
 		"embedded":                     {"Boat.Spec.base is not exported", []controlplane.Resource{of[struct{ base }]("Boat")}},
 		"a field of a further version": {`the version "v2": Boat.Spec.F`, []controlplane.Resource{version("v2", of[struct{ F int }]("").New, other.NewList)}},
 	} {
@@ -132,6 +133,11 @@ func TestFieldsOfAnyJSON(t *testing.T) {
 		Raw    json.RawMessage `json:"raw,omitempty"`
 		Level  level           `json:"level,omitempty"`
 		At     metav1.Time     `json:"at,omitempty"`
+
+		Pod       *corev1.PodTemplateSpec    `json:"pod,omitempty"`
+		Extension runtime.RawExtension       `json:"extension,omitzero"`
+		Object    *unstructured.Unstructured `json:"object,omitempty"`
+		Wait      metav1.Duration            `json:"wait,omitzero"`
 	}
 	cp := start(t, controlplane.Options{Resources: []controlplane.Resource{of[spec]("Boat")}})
 	client := dynamic.NewForConfigOrDie(cp.RESTConfig()).Resource(boatResource).Namespace("default")
