@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -76,20 +77,22 @@ func newGroups(resources []Resource) ([]apiserver.Group, error) {
 func (g *group) add(r *Resource) error {
 	g.resources = append(g.resources, r)
 	stored := r.gvk()
+	g.addVersion(stored.GroupVersion())
 	for _, gv := range []schema.GroupVersion{stored.GroupVersion(),
 		{Group: r.Group, Version: runtime.APIVersionInternal}} {
-		g.register(gv, r.Kind, r.New, r.NewList)
+		if err := g.register(gv, r.Kind, r.New, r.NewList); err != nil {
+			return err
+		}
 	}
-	g.addVersion(stored.GroupVersion())
 	if r.Default != nil {
 		g.scheme.AddTypeDefaultingFunc(r.New(), func(object any) { r.Default(object.(runtime.Object)) })
 	}
 	var errs []error
 	for _, version := range r.Versions {
 		gv := schema.GroupVersion{Group: r.Group, Version: version.Version}
-		g.register(gv, r.Kind, version.New, version.NewList)
 		g.addVersion(gv)
-		errs = append(errs, convertTypes(g.scheme, version.New(), r.New(), version.ToStored),
+		errs = append(errs, g.register(gv, r.Kind, version.New, version.NewList),
+			convertTypes(g.scheme, version.New(), r.New(), version.ToStored),
 			convertTypes(g.scheme, r.New(), version.New(), version.FromStored))
 		if r.NewList != nil {
 			errs = append(errs, convertTypes(g.scheme, r.NewList(), version.NewList(), g.convertItems(version.New)))
@@ -116,14 +119,26 @@ func (g *group) convertItems(newObject func() runtime.Object) func(from, to runt
 func (g *group) addVersion(gv schema.GroupVersion) {
 	if !slices.Contains(g.versions, gv) {
 		g.versions = append(g.versions, gv)
+		metav1.AddToGroupVersion(g.scheme, gv)
 	}
 }
 
-func (g *group) register(gv schema.GroupVersion, kind string, newObject, newList func() runtime.Object) {
-	g.scheme.AddKnownTypeWithName(gv.WithKind(kind), newObject())
-	if newList != nil {
-		g.scheme.AddKnownTypeWithName(gv.WithKind(kind+"List"), newList())
+// register adds the types of a version. Encoders find the kind of an object by its Go type, so no
+// two kinds have the same.
+func (g *group) register(gv schema.GroupVersion, kind string, newObject, newList func() runtime.Object) error {
+	if g.scheme.Recognizes(gv.WithKind(kind)) {
+		return fmt.Errorf("the kind %s of %s is there twice: choose another kind or version", kind, gv)
 	}
+	object := newObject()
+	if kinds, _, err := g.scheme.ObjectKinds(object); err == nil && kinds[0].Kind != kind {
+		return fmt.Errorf("%T is the type of the kind %s too: define a type for each kind (type %sSpec %sSpec)",
+			object, kinds[0].Kind, kind, kinds[0].Kind)
+	}
+	g.scheme.AddKnownTypeWithName(gv.WithKind(kind), object)
+	if newList == nil {
+		return nil
+	}
+	return g.register(gv, kind+"List", newList, nil)
 }
 
 // convertTypes adds the conversion between two Go types of objects or lists.
@@ -156,8 +171,8 @@ func copyMeta[Meta interface{ DeepCopyInto(Meta) }](from, to any) {
 
 func (g *group) complete() error {
 	metav1.AddToGroupVersion(g.scheme, schema.GroupVersion{Version: "v1"})
-	for _, gv := range g.versions {
-		metav1.AddToGroupVersion(g.scheme, gv)
+	for _, version := range []string{"v1", runtime.APIVersionInternal} { // of the subresource scale
+		g.scheme.AddKnownTypes(schema.GroupVersion{Group: autoscalingv1.GroupName, Version: version}, &autoscalingv1.Scale{})
 	}
 	g.codecs = serializer.NewCodecFactory(g.scheme)
 	return g.scheme.SetVersionPriority(g.versions...)
@@ -188,7 +203,7 @@ func (g *group) Definitions(base map[string]common.OpenAPIDefinition,
 // Install implements [apiserver.Group].
 func (g *group) Install(environment apiserver.GroupEnvironment) (*genericapiserver.APIGroupInfo, error) {
 	info := genericapiserver.NewDefaultAPIGroupInfo(g.name, g.scheme, runtime.NewParameterCodec(g.scheme), g.codecs)
-	info.PrioritizedVersions = g.versions
+	info.PrioritizedVersions, info.NegotiatedSerializer = g.versions, withoutProtobuf{g.codecs}
 	for _, r := range g.resources {
 		storages, err := g.storages(r, environment)
 		if err != nil {
@@ -210,7 +225,7 @@ func (g *group) Install(environment apiserver.GroupEnvironment) (*genericapiserv
 
 // storages returns the storage of the resource and of its subresources, by path.
 func (g *group) storages(r *Resource, environment apiserver.GroupEnvironment) (map[string]rest.Storage, error) {
-	options := environment.Options(g.codecs.LegacyCodec(r.gvk().GroupVersion()))
+	options := environment.Options(storageCodec{g.codecs.LegacyCodec(r.gvk().GroupVersion())})
 	plural := r.plural()
 	if r.Storage != nil {
 		made, err := r.Storage(StorageEnvironment{Client: environment.Client, Options: options})

@@ -11,7 +11,7 @@ import (
 
 // Object is an object of a type that a program defines by its spec and its status, without
 // generated code. Spec and Status are structs with JSON tags; struct{} is a type without the
-// one or the other. Copies are deep: DeepCopyInto is called where a field's type has it.
+// one or the other. Copies of exported fields are deep: DeepCopyInto is called where a field's type has it.
 type Object[Spec, Status any] struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

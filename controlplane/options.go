@@ -49,7 +49,9 @@ type Options struct {
 	// told when it is ready and when it stops, and NOTIFY_SOCKET is removed from the environment.
 	OwnsProcess bool
 
-	// Resources are served beside the built-in ones.
+	// Resources are served beside the built-in ones. The objects of a type that is left out stay in
+	// the store, even if their namespace is deleted, and are there again with the type. A start
+	// waits, with the reason in Log, while an object has a version that is not served any more.
 	Resources []Resource
 	// Admission is asked for each write of each type, in this order, before webhooks,
 	// policies and the other plugins.

@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -31,8 +35,9 @@ type Resource struct {
 	// ClusterScoped is true for a resource without namespaces.
 	ClusterScoped bool
 
-	// New and NewList return pointers to empty values of the Go types. A field Status makes
-	// the subresource status.
+	// New and NewList return pointers to empty values of the Go types, which no other kind of the
+	// group has. A field Status makes the subresource status. Where the resource is stored, all
+	// fields are exported, with names in tags json, and are no arrays; times are [metav1.Time].
 	New, NewList func() runtime.Object
 	// Versions are further versions that are served. Objects are stored as Version.
 	Versions []ResourceVersion
@@ -81,7 +86,8 @@ type Subresource struct {
 	// the subresource of an object, as of an action, logs or exec.
 	Handler func(ctx context.Context, parent Parent, name string) (http.Handler, error)
 	Methods []string
-	// Storage is any other, with the interfaces of k8s.io/apiserver/pkg/registry/rest.
+	// Storage is any other, with the interfaces of k8s.io/apiserver/pkg/registry/rest. Its Go types
+	// are those of a kind of the group, or the Scale of autoscaling/v1, which GroupVersionKind names.
 	Storage func(Parent) (rest.Storage, error)
 }
 
@@ -126,7 +132,7 @@ func (r *Resource) check() error {
 		what, value string
 		check       func(string) []string
 	}{
-		{"the group", r.Group, validation.IsDNS1123Subdomain}, {"the version", r.Version, validation.IsDNS1035Label},
+		{"the group", r.Group, validation.IsDNS1123Subdomain},
 		{"the kind in lower case", strings.ToLower(r.Kind), validation.IsDNS1035Label},
 		{"the name", r.plural(), validation.IsDNS1035Label},
 	} {
@@ -140,13 +146,14 @@ func (r *Resource) check() error {
 			"such as %s.example.com", r.Group, r.Group)
 	case strings.HasSuffix(r.Group, ".k8s.io") || strings.HasSuffix(r.Group, ".kubernetes.io"):
 		return problem("the group is one of Kubernetes: take a domain of your own")
-	case r.New == nil:
-		return problem("New is nil: it returns a pointer to an empty object")
-	case r.NewList == nil && r.Storage == nil:
-		return problem("NewList is nil: it returns a pointer to an empty list")
+	case slices.ContainsFunc(r.Columns, func(c Column) bool { return c.Value == nil }):
+		return problem("a column has no Value")
 	}
-	if err := checkType(r.New()); err != nil {
-		return problem("New: %v", err)
+	stored := ResourceVersion{Version: r.Version, New: r.New, NewList: r.NewList}
+	for _, version := range append([]ResourceVersion{stored}, r.Versions...) {
+		if err := r.checkVersion(version); err != nil {
+			return problem("the version %q: %v", version.Version, err)
+		}
 	}
 	for name, sub := range r.Subresources {
 		switch {
@@ -159,11 +166,37 @@ func (r *Resource) check() error {
 		}
 	}
 	for _, version := range r.Versions {
-		if version.New == nil || version.NewList == nil || version.ToStored == nil || version.FromStored == nil {
+		if version.NewList == nil || version.ToStored == nil || version.FromStored == nil {
 			return problem("the version %q needs New, NewList, ToStored and FromStored", version.Version)
 		}
 	}
 	return nil
+}
+
+// checkVersion returns the first mistake in the name and the Go types of a version.
+func (r *Resource) checkVersion(version ResourceVersion) error {
+	if errs := validation.IsDNS1035Label(version.Version); len(errs) > 0 {
+		return fmt.Errorf("its name is wrong: %s", strings.Join(errs, "; "))
+	}
+	if err := checkType("New", version.New); err != nil {
+		return err
+	}
+	if version.NewList != nil || r.Storage == nil {
+		if err := checkType("NewList", version.NewList); err != nil {
+			return err
+		}
+	}
+	if r.Storage != nil {
+		return nil
+	}
+	object, list := version.New(), version.NewList()
+	if _, err := meta.Accessor(object); err != nil || !meta.IsListType(list) {
+		return fmt.Errorf("%T has no metadata (metav1.ObjectMeta), or %T has no field Items", object, list)
+	}
+	return checkFields(reflect.TypeOf(object), r.Kind, map[reflect.Type]bool{ // upstream compares these as a whole
+		reflect.TypeFor[metav1.Time](): true, reflect.TypeFor[metav1.MicroTime](): true,
+		reflect.TypeFor[apiresource.Quantity](): true,
+	})
 }
 
 // hasStatus reports whether the Go type has a field Status with fields.
@@ -212,8 +245,11 @@ func (k Kind[Spec, Status]) Resource() Resource {
 		}
 	}
 	for _, column := range k.Columns {
-		r.Columns = append(r.Columns, Column{Name: column.Name, Type: column.Type, Wide: column.Wide,
-			Value: func(o runtime.Object) any { return column.Value(o.(*object)) }})
+		of := Column{Name: column.Name, Type: column.Type, Wide: column.Wide}
+		if column.Value != nil {
+			of.Value = func(o runtime.Object) any { return column.Value(o.(*object)) }
+		}
+		r.Columns = append(r.Columns, of)
 	}
 	if k.List != nil {
 		of := r

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"encoding"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
@@ -81,6 +83,14 @@ type ownSchema interface {
 
 // schema returns the schema of a field of type t.
 func (s *schemas) schema(t reflect.Type, dependencies map[string]bool) spec.Schema {
+	if _, based := s.base[modelNameOf(t)]; !based && t.Kind() != reflect.Pointer && t.Kind() != reflect.Interface {
+		if own, ok := reflect.Zero(t).Interface().(ownSchema); ok {
+			return spec.Schema{SchemaProps: spec.SchemaProps{Type: own.OpenAPISchemaType(), Format: own.OpenAPISchemaFormat()}}
+		}
+		if encodesItself(t) {
+			return anything()
+		}
+	}
 	switch t.Kind() {
 	case reflect.Pointer:
 		return s.schema(t.Elem(), dependencies)
@@ -109,27 +119,73 @@ func (s *schemas) schema(t reflect.Type, dependencies map[string]bool) spec.Sche
 			s.addFields(t, &object, dependencies)
 			return object
 		}
-		_, based := s.base[modelNameOf(t)]
-		if own, ok := reflect.Zero(t).Interface().(ownSchema); ok && !based {
-			return spec.Schema{SchemaProps: spec.SchemaProps{Type: own.OpenAPISchemaType(), Format: own.OpenAPISchemaFormat()}}
-		}
 		name := s.add(t)
 		dependencies[name] = true
 		return spec.Schema{SchemaProps: spec.SchemaProps{Default: map[string]any{}, Ref: s.ref(name)}}
 	}
-	anything := spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}}}
-	anything.AddExtension("x-kubernetes-preserve-unknown-fields", true)
-	return anything
+	return anything()
 }
 
-// checkType returns an error unless t is a pointer to a struct that encodes to JSON.
-func checkType(object any) error {
-	t := reflect.TypeOf(object)
-	if t == nil || t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
-		return fmt.Errorf("%T is not a pointer to a struct", object)
+// anything is the schema of each JSON value.
+func anything() (all spec.Schema) {
+	all.AddExtension("x-kubernetes-preserve-unknown-fields", true)
+	return all
+}
+
+// encodesItself reports whether the type has a JSON of its own.
+func encodesItself(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[json.Marshaler]())
+}
+
+// checkType returns an error unless newObject returns a pointer to a struct that encodes to JSON.
+func checkType(name string, newObject func() runtime.Object) error {
+	if newObject == nil {
+		return fmt.Errorf("%s is nil: it returns a pointer to an empty value", name)
 	}
-	if _, err := json.Marshal(object); err != nil {
-		return fmt.Errorf("%T cannot be encoded as JSON: %w", object, err)
+	v := reflect.ValueOf(newObject())
+	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
+		return fmt.Errorf("%s returns a %T that is nil, or no pointer to a struct", name, newObject())
+	}
+	if _, err := json.Marshal(newObject()); err != nil {
+		return fmt.Errorf("%T cannot be encoded as JSON: %w", newObject(), err)
+	}
+	return nil
+}
+
+// checkFields returns the first field that upstream cannot compare, or convert for patches and
+// server-side apply: it would panic, or convert the field to other JSON than encoding/json.
+func checkFields(t reflect.Type, path string, checked map[reflect.Type]bool) error {
+	if checked[t] {
+		return nil
+	}
+	checked[t] = true
+	own, kind := encodesItself(t), t.Kind()
+	switch {
+	case !own && (kind == reflect.Array || kind == reflect.Map && t.Key().Kind() != reflect.String ||
+		reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextMarshaler]())):
+		return fmt.Errorf("%s cannot be patched: give %s MarshalJSON and UnmarshalJSON, or make it a string, slice or "+
+			"map of strings", path, t)
+	case kind == reflect.Pointer || kind == reflect.Slice || kind == reflect.Map || kind == reflect.Array:
+		return checkFields(t.Elem(), path, checked)
+	case kind != reflect.Struct:
+		return nil
+	}
+	for i := range t.NumField() {
+		field := t.Field(i)
+		path := path + "." + field.Name
+		name, options, tagged := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case !field.IsExported():
+			return fmt.Errorf("%s is not exported, and upstream does not compare it: use a type without it, such as metav1.Time",
+				path)
+		case own || name == "-":
+		case name == "" && (!field.Anonymous || !tagged) || strings.Contains(options, "string"):
+			return fmt.Errorf("%s needs a tag json with a name, or json:\",inline\" if it is embedded, and without "+
+				"the option string", path)
+		}
+		if err := checkFields(field.Type, path, checked); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/storage/names"
@@ -42,7 +44,7 @@ func (s strategy) PrepareForCreate(_ context.Context, object runtime.Object) {
 	if hasStatus(object) {
 		fieldOf(object, "Status").SetZero()
 	}
-	setGeneration(object, 1)
+	metaOf(object).SetGeneration(1)
 }
 
 // PrepareForUpdate implements [rest.RESTUpdateStrategy].
@@ -54,20 +56,17 @@ func (s strategy) PrepareForUpdate(_ context.Context, object, old runtime.Object
 	if hasStatus(object) && !s.whole {
 		fieldOf(object, "Status").Set(fieldOf(old, "Status"))
 	}
-	accessor, err := meta.Accessor(old)
-	if err != nil {
-		return // the type has no metadata: upstream refuses it before
-	}
-	generation := accessor.GetGeneration()
+	generation := metaOf(old).GetGeneration()
 	if !sameContent(object, old) {
 		generation++
 	}
-	setGeneration(object, generation)
+	metaOf(object).SetGeneration(generation)
 }
 
-// Validate implements [rest.RESTCreateStrategy].
+// Validate implements [rest.RESTCreateStrategy]. Names are those that custom resources may have.
 func (s strategy) Validate(ctx context.Context, object runtime.Object) field.ErrorList {
-	return s.ValidateUpdate(ctx, object, nil)
+	return append(s.ValidateUpdate(ctx, object, nil), validation.ValidateObjectMetaAccessor(metaOf(object),
+		s.NamespaceScoped(), validation.NameIsDNSSubdomain, field.NewPath("metadata"))...)
 }
 
 // ValidateUpdate implements [rest.RESTUpdateStrategy].
@@ -117,18 +116,14 @@ func fieldOf(object runtime.Object, name string) reflect.Value {
 // keepAllBut sets all fields but one to those of old. The managed fields stay those of the
 // request.
 func keepAllBut(object, old runtime.Object, changed string) {
-	accessor, err := meta.Accessor(object)
-	if err != nil {
-		return // upstream refuses the type before
-	}
-	managed := accessor.GetManagedFields()
+	managed := metaOf(object).GetManagedFields()
 	to, from := reflect.ValueOf(object).Elem(), reflect.ValueOf(old).Elem()
 	for i := range to.NumField() {
-		if name := to.Type().Field(i).Name; name != changed && name != "TypeMeta" && to.Field(i).CanSet() {
+		if name := to.Type().Field(i).Name; name != changed && name != "TypeMeta" {
 			to.Field(i).Set(from.Field(i))
 		}
 	}
-	accessor.SetManagedFields(managed)
+	metaOf(object).SetManagedFields(managed)
 }
 
 // sameContent reports whether only metadata and status differ.
@@ -136,7 +131,7 @@ func sameContent(object, old runtime.Object) bool {
 	a, b := reflect.ValueOf(object).Elem(), reflect.ValueOf(old).Elem()
 	for i := range a.NumField() {
 		switch name := a.Type().Field(i).Name; {
-		case name == "TypeMeta" || name == "ObjectMeta" || name == "Status" || !a.Type().Field(i).IsExported():
+		case name == "TypeMeta" || name == "ObjectMeta" || name == "Status":
 		case !equality.Semantic.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()):
 			return false
 		}
@@ -144,8 +139,8 @@ func sameContent(object, old runtime.Object) bool {
 	return true
 }
 
-func setGeneration(object runtime.Object, generation int64) {
-	if accessor, err := meta.Accessor(object); err == nil { // upstream refuses types without metadata
-		accessor.SetGeneration(generation)
-	}
+// metaOf returns the metadata, which New has checked for.
+func metaOf(object runtime.Object) metav1.Object {
+	accessor, _ := meta.Accessor(object)
+	return accessor
 }
