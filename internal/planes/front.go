@@ -42,6 +42,7 @@ func (m *Manager) serve(w http.ResponseWriter, r *http.Request) {
 			"the path is not that of a control plane: "+prefix+"NAME/...")
 		return
 	}
+	moveToken(inner)
 	p, err := m.plane(name)
 	if errors.Is(err, errNotFound) && m.isBeingMade(r, name) {
 		p, err = m.awaitPlane(r.Context(), name)
