@@ -86,7 +86,7 @@ func (o *Options) extension() (appliance.Extension, error) {
 	}
 	extension := appliance.Extension{
 		Listener: o.Listener, InProcess: o.Listener == nil && !o.Listen, Manifests: o.Manifests, WhileServing: o.WhileServing,
-		NewIdentity: o.NewIdentity, OwnsProcess: o.OwnsProcess,
+		NewIdentity: o.NewIdentity, OwnsProcess: o.OwnsProcess, RootCAFile: o.RootCAFile,
 	}
 	extension.API.Groups, extension.API.Paths, extension.API.Handler = groups, o.Handlers, o.Middleware
 	extension.API.Tokens, extension.API.Requests = o.TokenAuthenticators, o.RequestAuthenticators

@@ -32,6 +32,10 @@ type Options struct {
 	// Without both, the API is reachable in the process only, and no kubeconfig is written.
 	Listener net.Listener
 	Listen   bool
+	// RootCAFile has the authorities that clients in other processes verify the server with, where
+	// the program serves them from another one. They are published in each namespace
+	// (kube-root-ca.crt). Empty for those of the configuration.
+	RootCAFile string
 	// Log gets the messages of this control plane; nil discards them. Libraries log to klog
 	// and to slog's default logger.
 	Log *slog.Logger

@@ -32,6 +32,7 @@ type Extension struct {
 	NewIdentity bool
 	Ephemeral   bool
 	OwnsProcess bool
+	RootCAFile  string // empty for that of the identity
 	// WhenReady is called once, when the server is ready, unless it is nil. It returns at once.
 	WhenReady func(Running)
 }

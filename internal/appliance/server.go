@@ -209,13 +209,15 @@ func (s *server) stopping() {
 
 // runControllers is the Run of the controllers' part.
 func (s *server) runControllers(ctx context.Context, ready func()) error {
+	files := controllers.NewFiles(s.identity.Certificates())
+	files.ServerCA = cmp.Or(s.extension.RootCAFile, files.ServerCA)
 	return s.controllers.Run(ctx, controllers.Config{
 		Client: s.api.Loopback(), FullRights: !s.api.RBAC(),
 		Informers:  s.api.Informers(),
 		Types:      s.api,
 		HasObjects: s.storage.HasObjects,
 		Population: s.storage.Population(),
-		Files:      controllers.NewFiles(s.identity.Certificates()),
+		Files:      files,
 		Elect:      s.store.Shared(), LockID: s.dir.LockID(),
 		Alone: s.store.Alone, AfterWrites: s.api.AfterWrites,
 		Selection: s.config.ControllerManager.Controllers,

@@ -2,14 +2,18 @@ package planes
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 
 // hostConfiguration returns the configuration of the host without a watch cache of ControlPlanes:
@@ -55,6 +59,20 @@ func configuration(host *config.ServerConfiguration, name, journal string, spec 
 		}
 	}
 	return cfg
+}
+
+// publish sets the URL of the token keys in the configuration to that of the host, and returns the file
+// of the authorities that clients verify the host with. It waits until the host is ready.
+func (p *plane) publish(ctx context.Context, cfg *config.ServerConfiguration) (rootCA string, err error) {
+	m := p.manager
+	ready := func(context.Context) (bool, error) { return m.config.URL() != "", nil }
+	if err := wait.PollUntilContextCancel(ctx, madePoll, true, ready); err != nil {
+		return "", fmt.Errorf("wait until the host is ready: %w", context.Cause(ctx))
+	}
+	cfg.APIServer.Flags = map[string]config.Scalar{
+		"service-account-jwks-uri": config.Scalar(URL(m.config.URL(), p.name) + "/openid/v1/jwks")}
+	host := m.config.Host
+	return cmp.Or(host.Serving.CAFile, pki.New(filepath.Join(host.DataDir, "pki"), pki.Names{}).ServerCA()), nil
 }
 
 // JournalInterval returns the interval of the journal of a control plane that has one.

@@ -1,6 +1,7 @@
 package planes
 
 import (
+	"context"
 	"crypto"
 	"crypto/sha256"
 	"crypto/x509"
@@ -11,6 +12,8 @@ import (
 
 	"gopkg.in/go-jose/go-jose.v2/jwt"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/request/websocket"
 	"k8s.io/client-go/util/cert"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
@@ -88,4 +91,18 @@ func credentialOf(r *http.Request) []byte {
 		return nil
 	}
 	return hash.Sum(nil)
+}
+
+// moveToken moves the token that is among the websocket protocols, as browsers send it, to the header
+// where all others are.
+func moveToken(r *http.Request) {
+	if r.Header.Get("Authorization") != "" {
+		return
+	}
+	move := func(_ context.Context, token string) (*authenticator.Response, bool, error) {
+		r.Header.Set("Authorization", "Bearer "+token)
+		return nil, true, nil // upstream removes it from the protocols
+	}
+	// What is wrong stays where it is, and the control plane reports it.
+	_, _, _ = websocket.NewProtocolAuthenticator(authenticator.TokenFunc(move)).AuthenticateRequest(r)
 }

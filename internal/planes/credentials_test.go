@@ -2,11 +2,13 @@ package planes
 
 import (
 	"context"
+	"encoding/base64"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -48,6 +50,50 @@ func TestWhoWakes(t *testing.T) {
 		}
 		if woken := !p.is(asleep); woken != (test.want != "") {
 			t.Errorf("%s: woken is %t", who, woken)
+		}
+	}
+}
+
+// TestTokenOfAWebsocket: a token among the websocket protocols wakes a control plane, and one that is
+// awake accepts that of an administrator of the host.
+func TestTokenOfAWebsocket(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	own, err := kubernetes.NewForConfig(h.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	acme := h.create(t, "acme", nil)
+	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: "default"}
+	grant(t, acme, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"watch"}}, account)
+	grant(t, own, rbacv1.PolicyRule{APIGroups: []string{Resource.Group}, Resources: []string{"controlplanes/admin"}, Verbs: []string{"update"}}, account)
+	for who, credentials := range map[string]func(*rest.Config){"acme": token(t, acme), "the host": token(t, own)} {
+		config := rest.AnonymousClientConfig(h.config)
+		credentials(config)
+		protocols := "base64url.bearer.authorization.k8s.io." + base64.RawURLEncoding.EncodeToString([]byte(config.BearerToken)) + ", base64.binary.k8s.io"
+		config.BearerToken, config.NextProtos = "", []string{"http/1.1"}
+		client, err := rest.HTTPClientFor(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dial := func() int {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.config.Host+prefix+"acme/api/v1/configmaps?watch=true", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"},
+				"Sec-Websocket-Key": {"AAAAAAAAAAAAAAAAAAAAAA=="}, "Sec-Websocket-Protocol": {protocols}, "Origin": {h.config.Host}}
+			answer, err := client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = answer.Body.Close() // the connection has ended
+			return answer.StatusCode
+		}
+		eventually(t, "the grants are known", func() bool { return dial() == http.StatusSwitchingProtocols })
+		h.sleepNow(t, "acme")
+		if code := dial(); code != http.StatusSwitchingProtocols {
+			t.Errorf("a token of %s gets %d from one that sleeps", who, code)
 		}
 	}
 }

@@ -42,6 +42,7 @@ func (m *Manager) serve(w http.ResponseWriter, r *http.Request) {
 			"the path is not that of a control plane: "+prefix+"NAME/...")
 		return
 	}
+	moveToken(inner)
 	p, err := m.plane(name)
 	if errors.Is(err, errNotFound) && m.isBeingMade(r, name) {
 		p, err = m.awaitPlane(r.Context(), name)
@@ -144,15 +145,14 @@ func (p *plane) serve(w http.ResponseWriter, r *http.Request) error {
 
 // refuse answers a request that no server has answered.
 func (m *Manager) refuse(w http.ResponseWriter, r *http.Request, name string, err error) {
-	gone, unmade := errors.Is(err, errNotFound), errors.Is(err, errNotMade)
+	gone, sleeps := errors.Is(err, errNotFound), errors.Is(err, errMayNotWake)
 	switch {
 	case errors.Is(err, context.Canceled) && r.Context().Err() != nil:
 		return // the client has gone
-	case errors.Is(err, errMayNotWake):
+	case (gone || sleeps || errors.Is(err, errNotMade)) && !m.maySee(r, name):
+		refuse(w, r, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized") // as one that is awake
+	case sleeps:
 		refuse(w, r, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, err.Error())
-	case (gone || unmade) && !m.maySee(r, name):
-		refuse(w, r, http.StatusForbidden, metav1.StatusReasonForbidden,
-			"the control plane "+name+" does not exist, or you may not use it")
 	case gone:
 		refuse(w, r, http.StatusNotFound, metav1.StatusReasonNotFound,
 			"there is no control plane "+name+": kubectl get controlplanes lists them")
@@ -165,8 +165,8 @@ func (m *Manager) refuse(w http.ResponseWriter, r *http.Request, name string, er
 	}
 }
 
-// maySee reports whether a user of the host may get the ControlPlane: others do not learn which
-// there are.
+// maySee reports whether a user of the host may get the ControlPlane. Others do not learn which there
+// are, except that those that are awake answer /healthz, /livez and /readyz.
 func (m *Manager) maySee(r *http.Request, name string) bool {
 	user, err := m.administrators.may(r, authorizationv1.ResourceAttributes{Verb: "get", Name: name})
 	return err == nil && user != ""
@@ -176,5 +176,5 @@ func (m *Manager) maySee(r *http.Request, name string) bool {
 func refuse(w http.ResponseWriter, r *http.Request, code int32, reason metav1.StatusReason, message string) {
 	status := metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}
 	responsewriters.ErrorNegotiated(&apierrors.StatusError{ErrStatus: status}, scheme.Codecs.WithoutConversion(),
-		schema.GroupVersion{}, w, r)
+		schema.GroupVersion{Version: "v1"}, w, r)
 }

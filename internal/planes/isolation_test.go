@@ -45,17 +45,23 @@ func whoAmI(t *testing.T, client kubernetes.Interface) string {
 	return review.Status.UserInfo.Username
 }
 
-// token makes a token of the service account default.
+// token makes a token of the service account default in the namespace default.
 func token(t *testing.T, client kubernetes.Interface) func(*rest.Config) {
 	t.Helper()
+	return tokenIn(t, client, "default")
+}
+
+// tokenIn makes a token of the service account default in the namespace.
+func tokenIn(t *testing.T, client kubernetes.Interface, namespace string) func(*rest.Config) {
+	t.Helper()
 	eventually(t, "the controller has made the account", func() bool {
-		_, err := client.CoreV1().ServiceAccounts("default").Get(t.Context(), "default", metav1.GetOptions{})
+		_, err := client.CoreV1().ServiceAccounts(namespace).Get(t.Context(), "default", metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			t.Fatal(err)
 		}
 		return err == nil
 	})
-	request, err := client.CoreV1().ServiceAccounts("default").CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	request, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,6 +157,23 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements [http.RoundTripper].
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
+// grant lets the subjects do what the rule says.
+func grant(t *testing.T, client kubernetes.Interface, rule rbacv1.PolicyRule, subjects ...rbacv1.Subject) {
+	t.Helper()
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}, Rules: []rbacv1.PolicyRule{rule}}
+	role, err := client.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name}, Subjects: subjects,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+	}
+	if _, err := client.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestAdministrators: RBAC of the host says who administers a control plane.
 func TestAdministrators(t *testing.T) {
 	t.Parallel()
@@ -162,18 +185,8 @@ func TestAdministrators(t *testing.T) {
 	h.create(t, "acme", nil)
 	h.create(t, "beta", nil)
 	credentials := token(t, own)
-	rules := []rbacv1.PolicyRule{{APIGroups: []string{Resource.Group}, Resources: []string{"controlplanes/admin"}, Verbs: []string{"update"}, ResourceNames: []string{"acme"}}}
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "acme"}, Rules: rules}
-	if _, err := own.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "acme"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "acme"},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: "default"}},
-	}
-	if _, err := own.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	grant(t, own, rbacv1.PolicyRule{APIGroups: []string{Resource.Group}, Resources: []string{"controlplanes/admin"}, Verbs: []string{"update"}, ResourceNames: []string{"acme"}},
+		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: "default"})
 	acme := h.with(t, "acme", credentials)
 	eventually(t, "the host has seen the binding", func() bool { return whoAmI(t, acme) != "" })
 	if _, err := acme.CoreV1().Secrets("").List(t.Context(), metav1.ListOptions{}); err != nil {

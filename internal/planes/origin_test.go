@@ -53,7 +53,7 @@ func TestNotMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
-	if !apierrors.IsForbidden(err) || strings.Contains(err.Error(), "source") {
+	if !apierrors.IsUnauthorized(err) || strings.Contains(err.Error(), "source") {
 		t.Errorf("who may not see it gets %v", err)
 	}
 	h.create(t, "source", nil)

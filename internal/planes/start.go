@@ -71,8 +71,12 @@ func (p *plane) launch(ctx context.Context, spec Spec, manifests fs.FS) (*contro
 		return nil, fmt.Errorf("its directory %s is missing: put it back, or delete the ControlPlane", p.dir())
 	}
 	cfg := configuration(p.manager.config.Host, p.name, p.journal(), spec)
+	rootCA, err := p.publish(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
 	server, err := controlplane.New(controlplane.Options{
-		Config: cfg, Log: p.log(),
+		Config: cfg, Log: p.log(), RootCAFile: rootCA,
 		Manifests: manifests, Admission: []controlplane.Admission{p.objectQuota()},
 		Middleware: func(next http.Handler) http.Handler {
 			p.mu.Lock()

@@ -133,7 +133,7 @@ func (x *watcher) serveLeg(handler http.Handler, first bool) (parked bool) {
 		l.open()
 		parked = x.plane.park(x)
 	}()
-	request := x.request
+	request := x.request.Clone(x.ctx) // upstream removes the credentials from its headers
 	if !first {
 		settings := url.Values{}
 		if !x.deadline.IsZero() {

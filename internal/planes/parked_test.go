@@ -1,0 +1,65 @@
+package planes
+
+import (
+	"slices"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// TestParkedCredentials: a watch with a token or with an impersonation goes on after a sleep, as the
+// same user.
+func TestParkedCredentials(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	own, err := kubernetes.NewForConfig(h.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	acme := h.create(t, "acme", nil)
+	awaitFirstWrites(t, acme)
+	account := func(namespace string) rbacv1.Subject {
+		return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "default"}
+	}
+	jane := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "jane"}
+	impersonates := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"users"}, Verbs: []string{"impersonate"}, ResourceNames: []string{"jane"}}
+	grant(t, acme, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch"}}, account("default"), jane)
+	grant(t, acme, impersonates, account("kube-public"))
+	grant(t, own, rbacv1.PolicyRule{APIGroups: []string{Resource.Group}, Resources: []string{"controlplanes/admin"}, Verbs: []string{"update"}}, account("default"))
+	impersonator := tokenIn(t, acme, "kube-public")
+	for who, credentials := range map[string]func(*rest.Config){
+		"a token of acme":     token(t, acme),
+		"a token of the host": token(t, own),
+		"an impersonation":    func(c *rest.Config) { impersonator(c); c.Impersonate.UserName = "jane" },
+	} {
+		maps := h.with(t, "acme", credentials).CoreV1().ConfigMaps("default")
+		outlives := func() bool {
+			var opened watch.Interface
+			eventually(t, who+" may watch", func() bool {
+				list, err := maps.List(t.Context(), metav1.ListOptions{})
+				if err == nil {
+					opened, err = maps.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+				}
+				return err == nil
+			})
+			defer opened.Stop()
+			h.sleepNow(t, "acme")
+			generated := configMap("")
+			generated.GenerateName = "one-"
+			written, err := acme.CoreV1().ConfigMaps("default").Create(t.Context(), generated, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			event, ok := <-opened.ResultChan()
+			return ok && event.Type == watch.Added && event.Object.(metav1.Object).GetUID() == written.UID
+		}
+		// A server that writes while it stops does not park: see TestParkedTypes.
+		if !slices.ContainsFunc([]int{1, 2, 3}, func(int) bool { return outlives() }) {
+			t.Errorf("the watch with %s does not go on", who)
+		}
+	}
+}
