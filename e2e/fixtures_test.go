@@ -125,11 +125,10 @@ func custom(t *testing.T, client dynamic.ResourceInterface, k kind, name string,
 	return made
 }
 
-// migrated waits for a StorageVersionMigration: its controller waits for
-// bookmarks, which come once in a minute.
+// migrated waits for a StorageVersionMigration.
 func migrated(t *testing.T, s *harness.Server, name string) {
 	t.Helper()
-	harness.Within(t, 2*harness.Patience, "the migration "+name+" has succeeded", func() error {
+	harness.Eventually(t, "the migration "+name+" has succeeded", func() error {
 		out, err := s.TryKubectl("", "wait", "--for=condition=Succeeded", "--timeout=10s", "storageversionmigration/"+name)
 		if err != nil {
 			return errors.New(out)

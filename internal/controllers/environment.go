@@ -86,6 +86,7 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string, restart 
 // chooseTypes sets up the types that garbage collector and quota monitor.
 func (e *environment) chooseTypes(ctx context.Context) error {
 	e.visible = newVisibleTypes(e.types, e.config, e.namedTypes)
+	e.monitorInformers.since = e.visible.since
 	if e.config.Types.Serves(resourceQuotas) {
 		if err := e.watchNames(e.config.Informers.Core().V1().ResourceQuotas().Informer()); err != nil {
 			return fmt.Errorf("watch resource quotas: %w", err)

@@ -67,7 +67,8 @@ func concurrently(ctx context.Context, functions ...func(context.Context)) {
 type deletionOrder struct {
 	ctx     context.Context // of the controllers
 	visible *visibleTypes
-	synced  func(schema.GroupVersionResource) bool // whether the garbage collector has got all objects of the type
+	// synced reports whether the garbage collector has got all objects of the type since it became visible.
+	synced func(resource schema.GroupVersionResource, since time.Time) bool
 	// awaiting has the types whose handlers are in await. await does not wait for these types: the
 	// events of their first list may be queued behind it.
 	awaiting sync.Map
@@ -112,7 +113,7 @@ func (o *deletionOrder) await(owner schema.GroupVersionResource, revision int64)
 }
 
 // isUnlisted reports whether the garbage collector does not have all objects of a type.
-func (o *deletionOrder) isUnlisted(resource schema.GroupVersionResource) bool {
+func (o *deletionOrder) isUnlisted(resource schema.GroupVersionResource, since time.Time) bool {
 	_, awaits := o.awaiting.Load(resource)
-	return !awaits && !o.synced(resource)
+	return !awaits && !o.synced(resource, since)
 }

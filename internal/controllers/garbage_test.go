@@ -32,7 +32,9 @@ func TestDeletionsOfOwnersWaitForMonitors(t *testing.T) {
 		var synced atomic.Bool
 		dependents := schema.GroupVersionResource{Group: "a.example.org", Version: "v1", Resource: "things"}
 		order := &deletionOrder{ctx: t.Context(), visible: testVisible(server, content),
-			synced: func(resource schema.GroupVersionResource) bool { return resource != dependents || synced.Load() }}
+			synced: func(resource schema.GroupVersionResource, _ time.Time) bool {
+				return resource != dependents || synced.Load()
+			}}
 		var events atomic.Int32
 		handler := order.handler(configMaps, cache.ResourceEventHandlerFuncs{
 			AddFunc: func(any) { events.Add(1) }, UpdateFunc: func(any, any) { events.Add(1) },
@@ -65,7 +67,7 @@ func TestDeletionsOfOwnersWaitForMonitors(t *testing.T) {
 		}
 		server.serve("a.example.org/v1", "b.example.org/v1")
 		content.set(9, "a.example.org", "b.example.org")
-		order.synced = func(resource schema.GroupVersionResource) bool { return resource.Group != "b.example.org" }
+		order.synced = func(resource schema.GroupVersionResource, _ time.Time) bool { return resource.Group != "b.example.org" }
 		for range 2 {
 			handler.OnAdd(owner("9", metav1.FinalizerDeleteDependents), false)
 		}

@@ -24,8 +24,8 @@ const unusedCheck = 30 * time.Second
 
 // informerSet has the informers that garbage collector and quota share: the typed
 // informers of the API server, and metadata informers for all other types. Upstream's set
-// never stops an informer. This one stops that of a deleted type. It is safe for concurrent
-// use.
+// never stops an informer. This one stops that of a deleted type, and replaces it when the type is
+// back before: it would list the type after a growing delay only. It is safe for concurrent use.
 type informerSet struct {
 	ctx    context.Context // ends the informers and the requests of list
 	typed  informers.SharedInformerFactory
@@ -33,6 +33,7 @@ type informerSet struct {
 	// typedStop stops the typed informers; if nil, they stop with the others. A factory
 	// starts an informer only once: when the controllers start again, they use the same ones.
 	typedStop <-chan struct{}
+	since     func(schema.GroupVersionResource) time.Time // when the type became visible
 
 	running sync.WaitGroup
 	mu      sync.Mutex
@@ -40,35 +41,50 @@ type informerSet struct {
 	watched map[schema.GroupVersionResource]*watchedType
 }
 
-// watchedType is a type without a typed informer.
+// watchedType is a type and its informer.
 type watchedType struct {
 	informer informers.GenericInformer
-	stop     context.CancelFunc // nil before the start
+	made     time.Time
+	handlers int                // not removed for a newer informer of the type
+	stop     context.CancelFunc // nil before the start, and for a typed informer
 	unused   bool               // the last search has found that the type is not monitored
 }
 
 func newInformerSet(ctx context.Context, typed informers.SharedInformerFactory,
 	client metadata.Interface) *informerSet {
-	return &informerSet{ctx: ctx, typed: typed, client: client, watched: map[schema.GroupVersionResource]*watchedType{}}
+	return &informerSet{ctx: ctx, typed: typed, client: client, watched: map[schema.GroupVersionResource]*watchedType{},
+		since: func(schema.GroupVersionResource) time.Time { return time.Time{} }}
 }
 
-// informer returns the informer of a type. The first call makes it.
-func (s *informerSet) informer(resource schema.GroupVersionResource) informers.GenericInformer {
+// informer returns the informer of a type for one more handler. The first call since the type is
+// visible makes it.
+func (s *informerSet) informer(resource schema.GroupVersionResource) *watchedType {
 	if informer, err := s.typed.ForResource(resource); err == nil {
-		return informer
+		return &watchedType{informer: informer}
 	}
+	since := s.since(resource)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known := s.watched[resource]; known != nil {
-		return known.informer
+	if known := s.watched[resource]; known != nil && !known.made.Before(since) {
+		known.handlers++
+		return known
 	}
 	informer := metadatainformer.NewFilteredMetadataInformer(s.client, resource, metav1.NamespaceAll, resyncPeriod(),
 		cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, nil)
 	// These return an error only if the informer has started.
 	_ = informer.Informer().SetTransform(keepForMonitors)
 	_ = informer.Informer().SetWatchErrorHandlerWithContext(watchFailed)
-	s.watched[resource] = &watchedType{informer: informer}
-	return informer
+	s.watched[resource] = &watchedType{informer: informer, made: time.Now(), handlers: 1}
+	return s.watched[resource]
+}
+
+// release stops an informer whose last handler has been removed for a newer informer.
+func (s *informerSet) release(watched *watchedType) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if watched.handlers--; watched.handlers == 0 && watched.stop != nil {
+		watched.stop()
+	}
 }
 
 // list returns the metadata of the objects of a type in a namespace: from its informer if that has
@@ -174,29 +190,31 @@ type monitors struct {
 // addedHandler is the handler of a controller on the informer of a type.
 type addedHandler struct {
 	cache.ResourceEventHandlerRegistration
-	informer cache.SharedIndexInformer
+	watched *watchedType
+	at      time.Time
 }
 
 // remove removes the handler. An error would mean that the informer has stopped.
 func (h addedHandler) remove() {
-	_ = h.informer.RemoveEventHandler(h.ResourceEventHandlerRegistration)
+	_ = h.watched.informer.Informer().RemoveEventHandler(h.ResourceEventHandlerRegistration)
 }
 
 // ForResource implements [informerfactory.InformerFactory].
 func (m *monitors) ForResource(resource schema.GroupVersionResource) (informers.GenericInformer, error) {
 	shared := m.set.informer(resource)
-	return monitor{shared, shared.Informer(), m, resource}, nil
+	return monitor{shared.informer, shared.informer.Informer(), m, resource, shared}, nil
 }
 
 // Start implements [informerfactory.InformerFactory].
 func (m *monitors) Start(stop <-chan struct{}) { m.set.start(stop) }
 
-// synced reports whether the handler of the type has got all objects of the first list.
-func (m *monitors) synced(resource schema.GroupVersionResource) bool {
+// synced reports whether the type has a handler that was added since the given time, and that has
+// got all objects of the first list.
+func (m *monitors) synced(resource schema.GroupVersionResource, since time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	handler, known := m.handlers[resource]
-	return known && handler.HasSynced()
+	return known && !handler.at.Before(since) && handler.HasSynced()
 }
 
 // added records a handler. It removes that of an earlier monitor of the type.
@@ -210,6 +228,7 @@ func (m *monitors) added(resource schema.GroupVersionResource, handler addedHand
 	m.mu.Unlock()
 	if known {
 		before.remove()
+		m.set.release(before.watched)
 	}
 }
 
@@ -228,6 +247,7 @@ type monitor struct {
 	cache.SharedIndexInformer
 	monitors *monitors
 	resource schema.GroupVersionResource
+	watched  *watchedType
 }
 
 // Informer implements [informers.GenericInformer].
@@ -242,7 +262,7 @@ func (m monitor) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHand
 	}
 	registration, err := m.SharedIndexInformer.AddEventHandlerWithResyncPeriod(handler, period)
 	if err == nil {
-		m.monitors.added(m.resource, addedHandler{registration, m.SharedIndexInformer})
+		m.monitors.added(m.resource, addedHandler{registration, m.watched, time.Now()})
 	}
 	return registration, err
 }

@@ -72,7 +72,7 @@ func TestUnusedInformersEnd(t *testing.T) {
 			time.Sleep(2 * unusedCheck)
 		}
 		synctest.Wait()
-		if informer.IsStopped() || !gc.synced(widgets) {
+		if informer.IsStopped() || !gc.synced(widgets, time.Time{}) {
 			t.Fatal("the informer of a type that is monitored has ended")
 		}
 		monitored.Store(false)
@@ -87,6 +87,47 @@ func TestUnusedInformersEnd(t *testing.T) {
 		}
 		cancel()
 		<-ended
+	})
+}
+
+// TestTypesThatReturnHaveANewInformer: that of the deleted type lists after a growing delay only, and
+// what it had listed before must not count for the new type.
+func TestTypesThatReturnHaveANewInformer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := testInformers(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		set.ctx = ctx
+		visible := time.Now()
+		set.since = func(schema.GroupVersionResource) time.Time { return visible }
+		gc, quota := &monitors{set: set}, &monitors{set: set}
+		before := addMonitor(t, gc, widgets)
+		addMonitor(t, quota, widgets)
+		set.start(ctx.Done())
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if !gc.synced(widgets, visible) {
+			t.Fatal("the type is not listed")
+		}
+		visible = time.Now()
+		if gc.synced(widgets, visible) {
+			t.Error("the type that is back counts as listed")
+		}
+		after := addMonitor(t, gc, widgets)
+		set.start(ctx.Done())
+		synctest.Wait()
+		if before.IsStopped() {
+			t.Error("the old informer has ended while a controller uses it")
+		}
+		if after == before || after != addMonitor(t, quota, widgets) {
+			t.Error("the type that is back does not have one new informer")
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if !before.IsStopped() || after.IsStopped() || !gc.synced(widgets, visible) {
+			t.Error("the old informer has not ended, or the new one has")
+		}
+		cancel()
+		set.running.Wait()
 	})
 }
 

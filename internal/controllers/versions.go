@@ -6,12 +6,19 @@ import (
 	"slices"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 	"k8s.io/apiserver/pkg/features"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/pager"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/kubernetes/pkg/controller/storageversiongc"
 	"k8s.io/kubernetes/pkg/controller/storageversionmigrator"
@@ -63,12 +70,58 @@ func buildStorageVersionMigrator(ctx context.Context, env *environment, client k
 	if err != nil {
 		return nil, fmt.Errorf("make the dynamic client: %w", err)
 	}
-	migrate := storageversionmigrator.NewSVMController(ctx, client, dynamicClient, informer, name, env.mapper, env.graph)
-	version := storageversionmigrator.NewResourceVersionController(ctx, client, client.Discovery(), objects, informer,
-		env.mapper)
+	migrate := storageversionmigrator.NewSVMController(ctx, client, dynamicClient, informer, name,
+		migratedTypes{env.mapper}, env.graph)
+	version := storageversionmigrator.NewResourceVersionController(ctx, client, client.Discovery(),
+		newestObjects{objects}, informer, env.mapper)
 	customResources := storageversionmigrator.NewCustomResourceController(ctx, client, informer,
 		crds.ApiextensionsV1().CustomResourceDefinitions())
 	return func(ctx context.Context) { concurrently(ctx, migrate.Run, version.Run, customResources.Run) }, nil
+}
+
+// migratedTypes is the mapper of the migrator. That ends the process with a nil pointer if the mapper
+// does not have the type of a migration. So it gets the type without a version, for which there is
+// no monitor, and tries again later.
+type migratedTypes struct{ meta.ResettableRESTMapper }
+
+// ResourcesFor implements [meta.RESTMapper].
+func (m migratedTypes) ResourcesFor(r schema.GroupVersionResource) ([]schema.GroupVersionResource, error) {
+	found, err := m.ResettableRESTMapper.ResourcesFor(r)
+	if meta.IsNoMatchError(err) {
+		err = nil
+	}
+	return append(found, r), err
+}
+
+// newestObjects is the client from which a migration gets the resource version that the monitor of
+// its type must reach: that of the newest object, which the monitor has. The monitor of a type
+// without changes learns the store's, which upstream takes, with a bookmark, once a minute.
+type newestObjects struct{ metadata.Interface }
+
+// Resource implements [metadata.Interface].
+func (n newestObjects) Resource(r schema.GroupVersionResource) metadata.Getter {
+	return newestOf{n.Interface.Resource(r)}
+}
+
+type newestOf struct{ metadata.Getter }
+
+// Namespace implements [metadata.Getter]: upstream names a namespace that does not exist.
+func (n newestOf) Namespace(string) metadata.ResourceInterface { return n }
+
+// List implements [metadata.ResourceInterface]. The list has only the resource version. Upstream
+// ends the migration if that is no number.
+func (n newestOf) List(ctx context.Context, _ metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	newest := &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return n.Getter.List(ctx, options)
+	})
+	return newest, pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+		version := object.(metav1.Object).GetResourceVersion()
+		if order, err := resourceversion.CompareResourceVersion(version, newest.ResourceVersion); err != nil || order > 0 {
+			newest.ResourceVersion = version
+		}
+		return nil
+	})
 }
 
 func checkStorageVersionGC(*environment) notRun {

@@ -208,13 +208,20 @@ func (v *visibleTypes) choose(lists []*metav1.APIResourceList,
 	return visible
 }
 
+// since returns when a type of this server became visible, zero for other types.
+func (v *visibleTypes) since(resource schema.GroupVersionResource) time.Time {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.own[resource].since
+}
+
 // anyNewer reports whether holds returns true for a type of this server that the garbage
 // collector monitors and that became visible after the given time.
-func (v *visibleTypes) anyNewer(after time.Time, holds func(schema.GroupVersionResource) bool) bool {
+func (v *visibleTypes) anyNewer(after time.Time, holds func(schema.GroupVersionResource, time.Time) bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for gvr, known := range v.own {
-		if known.collected && known.since.After(after) && holds(gvr) {
+		if known.collected && known.since.After(after) && holds(gvr, known.since) {
 			return true
 		}
 	}

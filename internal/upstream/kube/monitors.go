@@ -15,18 +15,19 @@ import (
 //   k8s.io/kubernetes/pkg/controller/garbagecollector.GarbageCollector.isDangling
 //   k8s.io/kubernetes/pkg/controller/resourcequota.GetQuotableResources
 //   k8s.io/kubernetes/pkg/controller/storageversionmigrator.ResourceVersionController.sync
+//   k8s.io/kubernetes/pkg/controller/storageversionmigrator.SVMController.sync
 //   k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.GetMonitor
 //   k8s.io/client-go/discovery.ServerPreferredResources
 //   k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.controllerFor
 //   k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.syncMonitors
 //   k8s.io/kubernetes/pkg/controller/resourcequota.QuotaMonitor.controllerFor
 //   k8s.io/controller-manager/pkg/informerfactory.InformerFactory
-// Why: garbage collector and quota monitor every type that discovery lists, through one
-//   method of a discovery client, in the preferred version; the library's function queries
-//   the server for each controller. They do not need monitors of types without objects: an
-//   owner that is not in the graph is read from the API server. They add one handler to the
-//   informer of a type, and keep the handler and the informer when the type is gone; the
-//   shared factory of Kubernetes never ends an informer.
+// Why: garbage collector and quota monitor every type that discovery lists, through one method of a
+//   discovery client, in the preferred version; the library's function queries the server for each
+//   controller. They do not need monitors of types without objects: an owner that is not in the graph
+//   is read from the API server. They add one handler to the informer of a type, and keep the handler
+//   and the informer when the type is gone; the shared factory of Kubernetes never ends an informer. A
+//   migration tries again until its monitor has reached the resource version of one list.
 // Gain: informers of types with objects only (bench, crds; custom-resource: 3 ms instead of
 //   26.7 s), and none of CRDs that were deleted.
 // Breaks: they call another method of the client, need the monitor of a type without
