@@ -145,6 +145,9 @@ func (c *controller) know(o *object) *plane {
 		if written := p.modified("etcd", "member", "snap", "db"); written.After(p.lastUsed) {
 			p.lastUsed = written // the status is of the last change of state, or of an older backup of the host
 		}
+		if o.Status.Phase == phaseAwake {
+			p.lastUsed = time.Now() // it was in use until the host ended, perhaps for reads only
+		}
 		c.planes[o.Name] = p
 		delete(c.failed, o.Name)
 	}

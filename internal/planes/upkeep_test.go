@@ -91,6 +91,11 @@ func TestLastWrite(t *testing.T) {
 		if deleted == kept {
 			t.Errorf("written %s ago, it is deleted: %t", age, deleted)
 		}
+		o.Status.Phase = phaseAwake // until the host was killed
+		c.planes = map[string]*plane{}
+		if age := time.Since(c.know(o).lastUsed); age > time.Minute {
+			t.Errorf("one that was awake at the end of the host was last used %s ago", age)
+		}
 		p.state, deleted = waking, false
 		if c.keep(t.Context(), p, func(context.Context, string) error { deleted = true; return nil }); deleted {
 			t.Error("it is deleted while a request waits for its start")
