@@ -157,6 +157,7 @@ func (c *controller) know(o *object) *plane {
 	if p.spec.Backup != o.Spec.Backup && p.state == asleep {
 		p.backupDue = p.nextBackup(o.Spec.Backup)
 	}
+	p.outdated = p.outdated || !equality.Semantic.DeepEqual(p.spec.configured(), o.Spec.configured())
 	p.spec = o.Spec
 	return p
 }

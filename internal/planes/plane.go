@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
@@ -38,6 +39,7 @@ type plane struct {
 
 	mu       sync.Mutex
 	spec     Spec
+	outdated bool // what is configured has changed since the last start
 	made     bool // its directory has data
 	state    state
 	changed  chan struct{} // what change has returned since the last change of state
@@ -216,6 +218,38 @@ func (p *plane) sleep(ctx context.Context, after time.Duration) bool {
 	p.revision = revision
 	p.halt()
 	return true
+}
+
+// restartPatience bounds what a restart waits for requests in flight, and for watches without all events.
+const restartPatience = 15 * time.Second
+
+// restart stops the control plane, whose configuration has changed: the next request starts it. Requests
+// wait, so that it has none, and parks its watches, also if it is always in use.
+func (p *plane) restart(ctx context.Context) {
+	p.mu.Lock()
+	if p.settling || p.state != awake {
+		p.mu.Unlock()
+		return
+	}
+	p.turn(waking)
+	p.mu.Unlock()
+	revision := "" // its watches end
+	_ = wait.PollUntilContextTimeout(ctx, madePoll, restartPatience, true, func(ctx context.Context) (bool, error) {
+		p.mu.Lock()
+		busy := p.requests > 0
+		p.mu.Unlock()
+		if busy {
+			return false, nil
+		}
+		settled, quiet := p.settle(ctx)
+		if quiet {
+			revision = settled
+		}
+		return quiet, nil
+	})
+	p.mu.Lock()
+	p.revision = revision
+	p.halt()
 }
 
 // shut stops the control plane whatever it does, at the end of the host. Its watches end.

@@ -37,6 +37,7 @@ func (p *plane) wake(ctx context.Context) {
 func (p *plane) start(ctx context.Context) (*controlplane.ControlPlane, error) {
 	p.mu.Lock()
 	spec, applied := p.spec, p.definitions
+	p.outdated = false
 	p.mu.Unlock()
 	manifests, hash, err := p.manager.definitions(ctx, spec.CRDs, applied) // may start another one
 	if err != nil {

@@ -29,10 +29,13 @@ func (m *Manager) upkeep(ctx context.Context, remove func(ctx context.Context, n
 func (m *Manager) keep(ctx context.Context, p *plane, remove func(ctx context.Context, name string) error) {
 	p.mu.Lock()
 	spec, state, inUse := p.spec, p.state, p.requests > 0 || p.state == waking // for a request
+	outdated := p.outdated
 	busy, used, due := p.lastBusy(), p.lastUsed, p.backupDue
 	p.mu.Unlock()
 	after := durationOf(spec.SleepAfter, m.config.Host.Planes.SleepAfter.Duration)
-	if state == awake && !inUse && time.Since(busy) >= after {
+	if state == awake && outdated {
+		m.begin(p.restart)
+	} else if state == awake && !inUse && time.Since(busy) >= after {
 		m.begin(func(ctx context.Context) { p.sleep(ctx, after) })
 	}
 	if state == asleep && !due.IsZero() && time.Now().After(due) {
