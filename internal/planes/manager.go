@@ -17,12 +17,16 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
 // startsAtOnce is the number of control planes that start at the same time. A start uses
 // about one processor.
 const startsAtOnce = 2
+
+// roomOfStart is more than what a start writes, in bytes.
+const roomOfStart = 16 << 20
 
 // failureMemory is how long requests to a control plane that does not start get its error
 // before the next one tries again.
@@ -51,6 +55,7 @@ type Manager struct {
 	work           sync.WaitGroup          // starts and stops under way
 	contests       contests
 	warnedOfDisk   sync.Map // the fields of which it has
+	disk           func(dir string) (free, total int64, err error)
 
 	mu      sync.Mutex
 	planes  map[string]*plane
@@ -65,7 +70,7 @@ type Manager struct {
 func New(config Config) *Manager {
 	m := &Manager{
 		config: config, starts: make(chan struct{}, startsAtOnce), planes: map[string]*plane{}, failed: map[string]error{},
-		freed: make(chan struct{}),
+		freed: make(chan struct{}), disk: datadir.DiskSpace,
 	}
 	m.administrators = newAdministrators(m)
 	return m

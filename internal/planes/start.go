@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 
 	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 // wake starts the control plane, whose state is waking.
@@ -70,6 +71,11 @@ func (p *plane) launch(ctx context.Context, spec Spec, manifests fs.FS) (*contro
 	p.mu.Unlock()
 	if _, err := os.Stat(p.dir()); errors.Is(err, fs.ErrNotExist) && made {
 		return nil, fmt.Errorf("its directory %s is missing: put it back, or delete the ControlPlane", p.dir())
+	}
+	free, total, err := p.manager.disk(p.manager.dir())
+	if need := datadir.Reserve(total) + roomOfStart; err == nil && free < need { // etcd ends when it cannot write
+		return nil, fmt.Errorf("the disk of %s has only %s left: make room, it starts when %s are free", p.manager.dir(),
+			datadir.Size(free), datadir.Size(need))
 	}
 	cfg := configuration(p.manager.config.Host, p.name, p.journal(), spec)
 	server, err := controlplane.New(controlplane.Options{
