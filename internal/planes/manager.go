@@ -143,6 +143,7 @@ var (
 	errNotFound   = errors.New("there is no such control plane")
 	errNotMade    = errors.New("it is not made yet")
 	errMayNotWake = errors.New("the control plane sleeps; a request with credentials that are valid in it wakes it")
+	errUnwanted   = errors.New("no request waits for its start any more")
 	errDeleting   = errors.New("it is being deleted")
 )
 
@@ -153,10 +154,10 @@ func (m *Manager) list() []*plane {
 	return slices.Collect(maps.Values(m.planes))
 }
 
-// takeRoom waits until one more control plane may be in memory. It puts the one that was used
-// longest ago, and has no request, to sleep.
-func (m *Manager) takeRoom(ctx context.Context) error {
-	for {
+// takeRoom waits until one more control plane may be in memory, while it is wanted. It puts the one that
+// was used longest ago, and has no request, to sleep.
+func (m *Manager) takeRoom(ctx, wanted context.Context) error {
+	for wanted.Err() == nil {
 		full := m.exceedsLimits()
 		m.mu.Lock()
 		if m.awake < m.config.Host.Planes.MaxAwake && !full {
@@ -172,10 +173,10 @@ func (m *Manager) takeRoom(ctx context.Context) error {
 		select {
 		case <-freed:
 		case <-time.After(time.Second): // one may have become idle
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		case <-wanted.Done():
 		}
 	}
+	return context.Cause(wanted)
 }
 
 // leastRecentlyUsed returns the idle one that was used longest ago, or nil.

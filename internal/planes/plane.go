@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
@@ -44,10 +43,12 @@ type plane struct {
 	state    state
 	changed  chan struct{} // what change has returned since the last change of state
 	server   *controlplane.ControlPlane
-	handler  *served // of server
-	entered  int     // requests without watches, those that wait for a start included
-	requests int     // those of them in the handler
-	settling bool    // see sleep
+	handler  *served                 // of server
+	entered  int                     // requests without watches, those that wait for a start included
+	requests int                     // those of them in the handler
+	waiting  int                     // those that wait for a start or a stop, watches included
+	giveUp   context.CancelCauseFunc // of a start that waits for room
+	settling bool                    // see sleep
 	lastUsed time.Time
 	started  time.Time // also if the request has gone meanwhile
 	failure  error     // of the last start
@@ -145,12 +146,27 @@ func (p *plane) use(ctx context.Context, mayWake func() bool) (handler *served, 
 			}
 		}
 		changed := p.change()
+		p.waiting++
 		p.mu.Unlock()
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, nil, context.Cause(ctx)
+			err = context.Cause(ctx)
 		}
+		p.mu.Lock()
+		p.waiting--
+		p.reconsider()
+		p.mu.Unlock()
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// reconsider ends the wait of a start for room if no request waits for it, or a deletion. p.mu is held.
+func (p *plane) reconsider() {
+	if p.giveUp != nil && (p.waiting == 0 || p.deleting != nil) {
+		p.giveUp(errUnwanted)
 	}
 }
 
@@ -218,38 +234,6 @@ func (p *plane) sleep(ctx context.Context, after time.Duration) bool {
 	p.revision = revision
 	p.halt()
 	return true
-}
-
-// restartPatience bounds what a restart waits for requests in flight, and for watches without all events.
-const restartPatience = 15 * time.Second
-
-// restart stops the control plane, whose configuration has changed: the next request starts it. Requests
-// wait, so that it has none, and parks its watches, also if it is always in use.
-func (p *plane) restart(ctx context.Context) {
-	p.mu.Lock()
-	if p.settling || p.state != awake {
-		p.mu.Unlock()
-		return
-	}
-	p.turn(waking)
-	p.mu.Unlock()
-	revision := "" // its watches end
-	_ = wait.PollUntilContextTimeout(ctx, madePoll, restartPatience, true, func(ctx context.Context) (bool, error) {
-		p.mu.Lock()
-		busy := p.requests > 0
-		p.mu.Unlock()
-		if busy {
-			return false, nil
-		}
-		settled, quiet := p.settle(ctx)
-		if quiet {
-			revision = settled
-		}
-		return quiet, nil
-	})
-	p.mu.Lock()
-	p.revision = revision
-	p.halt()
 }
 
 // shut stops the control plane whatever it does, at the end of the host. Its watches end.
@@ -358,6 +342,7 @@ func (p *plane) remove(ctx context.Context, last func() error) error {
 	if p.deleting == nil {
 		p.deleting = errDeleting
 	}
+	p.reconsider()
 	p.mu.Unlock()
 	release, err := p.hold(ctx)
 	switch {

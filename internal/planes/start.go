@@ -23,9 +23,13 @@ func (p *plane) wake(ctx context.Context) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.giveUp = nil
 	if err != nil {
-		p.log().Warn("a control plane does not start", "error", err)
-		p.handler, p.failure, p.failedAt = nil, err, time.Now()
+		if !errors.Is(err, errUnwanted) {
+			p.log().Warn("a control plane does not start", "error", err)
+			p.failure, p.failedAt = err, time.Now()
+		}
+		p.handler = nil
 		p.set(asleep)
 		return
 	}
@@ -36,9 +40,12 @@ func (p *plane) wake(ctx context.Context) {
 
 // start takes room and starts a server.
 func (p *plane) start(ctx context.Context) (*controlplane.ControlPlane, error) {
+	wanted, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
 	p.mu.Lock()
 	spec, applied := p.spec, p.definitions
-	p.outdated = false
+	p.outdated, p.giveUp = false, giveUp
+	p.reconsider() // the request may have gone
 	p.mu.Unlock()
 	manifests, hash, err := p.manager.definitions(ctx, spec.CRDs, applied) // may start another one
 	if err != nil {
@@ -46,11 +53,11 @@ func (p *plane) start(ctx context.Context) (*controlplane.ControlPlane, error) {
 	}
 	select {
 	case p.manager.starts <- struct{}{}:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	case <-wanted.Done():
+		return nil, context.Cause(wanted)
 	}
 	defer func() { <-p.manager.starts }()
-	if err := p.manager.takeRoom(ctx); err != nil {
+	if err := p.manager.takeRoom(ctx, wanted); err != nil {
 		return nil, err
 	}
 	server, err := p.launch(ctx, spec, manifests)

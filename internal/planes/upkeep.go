@@ -49,6 +49,38 @@ func (m *Manager) keep(ctx context.Context, p *plane, remove func(ctx context.Co
 	}
 }
 
+// restartPatience bounds what a restart waits for requests in flight, and for watches without all events.
+const restartPatience = 15 * time.Second
+
+// restart stops the control plane, whose configuration has changed: the next request starts it. Requests
+// wait, so that it has none, and parks its watches, also if it is always in use.
+func (p *plane) restart(ctx context.Context) {
+	p.mu.Lock()
+	if p.settling || p.state != awake {
+		p.mu.Unlock()
+		return
+	}
+	p.turn(waking)
+	p.mu.Unlock()
+	revision := "" // its watches end
+	_ = wait.PollUntilContextTimeout(ctx, madePoll, restartPatience, true, func(ctx context.Context) (bool, error) {
+		p.mu.Lock()
+		busy := p.requests > 0
+		p.mu.Unlock()
+		if busy {
+			return false, nil
+		}
+		settled, quiet := p.settle(ctx)
+		if quiet {
+			revision = settled
+		}
+		return quiet, nil
+	})
+	p.mu.Lock()
+	p.revision = revision
+	p.halt()
+}
+
 // historyKept is the time for which the history of the objects is kept at least, as upstream does.
 const historyKept = 5 * time.Minute
 
