@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
@@ -309,6 +310,29 @@ func TestObjectQuota(t *testing.T) {
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "spec.quota.objects") {
 		t.Errorf("beyond the quota of %d objects: %v", o.Status.Objects, err)
 	}
+	own := h.configOf("acme")
+	own.Impersonate = rest.ImpersonationConfig{UserName: "system:apiserver",
+		Groups: []string{"system:masters", "system:serviceaccounts:kube-system"}}
+	impersonator, err := kubernetes.NewForConfig(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = impersonator.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("two"), metav1.CreateOptions{})
+	if !apierrors.IsForbidden(err) {
+		t.Errorf("in the name of the control plane, beyond the quota: %v", err)
+	}
+	accounts := client.CoreV1().ServiceAccounts("default")
+	former, err := accounts.Get(t.Context(), "default", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := accounts.Delete(t.Context(), "default", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "its own controller makes an object", func() bool {
+		again, err := accounts.Get(t.Context(), "default", metav1.GetOptions{})
+		return err == nil && again.UID != former.UID
+	})
 	limit(1 << 20)
 	addMap(t, client, "two")
 }

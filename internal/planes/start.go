@@ -90,7 +90,7 @@ func (p *plane) launch(ctx context.Context, spec Spec, manifests fs.FS) (*contro
 		Manifests: manifests, Admission: []controlplane.Admission{p.objectQuota()},
 		Middleware: func(next http.Handler) http.Handler {
 			p.mu.Lock()
-			p.handler = newServed(next)
+			p.handler = newServed(markClients(next))
 			p.mu.Unlock()
 			return next
 		},
