@@ -255,6 +255,9 @@ func (p *plane) status() Status {
 	if p.spec.Journal != nil {
 		s.Journal = p.journal()
 	}
+	if p.oldCRDs != nil {
+		s.Message = p.oldCRDs.Error()
+	}
 	if host := p.manager.config.URL(); host != "" {
 		s.URL = URL(host, p.name)
 	}

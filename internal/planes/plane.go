@@ -53,6 +53,7 @@ type plane struct {
 	started  time.Time // also if the request has gone meanwhile
 	failure  error     // of the last start
 	failedAt time.Time
+	oldCRDs  error // why it has no newer ones
 	deleting error // why it cannot be used, if it is being deleted
 	// revision is that at which it sleeps, as a resourceVersion, if each of its watches has had
 	// all events up to it; else empty.

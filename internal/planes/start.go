@@ -48,8 +48,10 @@ func (p *plane) start(ctx context.Context) (*controlplane.ControlPlane, error) {
 	p.reconsider() // the request may have gone
 	p.mu.Unlock()
 	manifests, hash, err := p.manager.definitions(ctx, spec.CRDs, applied) // may start another one
-	if err != nil {
+	if err != nil && (applied == "" || ctx.Err() != nil) {
 		return nil, err
+	} else if err != nil {
+		hash = applied // it has those of its last start
 	}
 	select {
 	case p.manager.starts <- struct{}{}:
@@ -60,14 +62,14 @@ func (p *plane) start(ctx context.Context) (*controlplane.ControlPlane, error) {
 	if err := p.manager.takeRoom(ctx, wanted); err != nil {
 		return nil, err
 	}
-	server, err := p.launch(ctx, spec, manifests)
-	if err != nil {
+	server, failure := p.launch(ctx, spec, manifests)
+	if failure != nil {
 		p.manager.giveRoom()
-		return nil, err
+		return nil, failure
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.definitions = hash
+	p.definitions, p.oldCRDs = hash, err
 	return server, nil
 }
 
