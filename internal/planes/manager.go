@@ -25,7 +25,9 @@ import (
 // about one processor.
 const startsAtOnce = 2
 
-// roomOfStart is more than what a start writes, in bytes.
+// roomOfStart is the free space of the disk, in bytes, below which none starts: etcd ends the process when it
+// cannot write. It is more than a few starts write, and less than what is reserved from writes: a control
+// plane that sleeps can be read on a disk that is nearly full.
 const roomOfStart = 16 << 20
 
 // failureMemory is how long requests to a control plane that does not start get its error

@@ -81,10 +81,9 @@ func (p *plane) launch(ctx context.Context, spec Spec, manifests fs.FS) (*contro
 	if _, err := os.Stat(p.dir()); errors.Is(err, fs.ErrNotExist) && made {
 		return nil, fmt.Errorf("its directory %s is missing: put it back, or delete the ControlPlane", p.dir())
 	}
-	free, total, err := p.manager.disk(p.manager.dir())
-	if need := datadir.Reserve(total) + roomOfStart; err == nil && free < need { // etcd ends when it cannot write
+	if free, _, err := p.manager.disk(p.manager.dir()); err == nil && free < roomOfStart {
 		return nil, fmt.Errorf("the disk of %s has only %s left: make room, it starts when %s are free", p.manager.dir(),
-			datadir.Size(free), datadir.Size(need))
+			datadir.Size(free), datadir.Size(roomOfStart))
 	}
 	cfg := configuration(p.manager.config.Host, p.name, p.journal(), spec)
 	server, err := controlplane.New(controlplane.Options{

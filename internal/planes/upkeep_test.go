@@ -63,17 +63,17 @@ func TestDescriptorLimit(t *testing.T) {
 	}
 }
 
-// TestFullDisk: a control plane does not start on a disk that is nearly full: its etcd could end the process.
+// TestFullDisk: a control plane does not start on a disk without room for it: its etcd could end the process.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	h.disk = func(string) (free, total int64, err error) { return 100 << 20, 1 << 40, nil }
+	h.disk = func(string) (free, total int64, err error) { return 10 << 20, 1 << 40, nil }
 	client := h.create(t, "acme", nil)
 	_, err := client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
-	if !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "has only 100 MiB left") {
+	if !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "has only 10 MiB left") {
 		t.Errorf("a request is answered: %v", err)
 	}
-	h.await(t, "acme", func(o *object) bool { return strings.Contains(o.Status.Message, "has only 100 MiB left") })
+	h.await(t, "acme", func(o *object) bool { return strings.Contains(o.Status.Message, "has only 10 MiB left") })
 }
 
 // TestLastWrite: after a restart of a host whose ControlPlane is older than its data, the lifetime
