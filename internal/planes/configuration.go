@@ -32,6 +32,11 @@ func hostConfiguration(host *config.ServerConfiguration) *config.ServerConfigura
 	return &changed
 }
 
+// configured returns what configuration reads of a spec.
+func (s Spec) configured() Spec {
+	return Spec{Profile: s.Profile, Quota: Quota{Bytes: s.Quota.Bytes}, Backup: s.Backup, Journal: s.Journal}
+}
+
 // configuration returns that of a control plane of the host, with the directory of its journal.
 func configuration(host *config.ServerConfiguration, name, journal string, spec Spec) *config.ServerConfiguration {
 	cfg := config.Default()

@@ -145,6 +145,9 @@ func (c *controller) know(o *object) *plane {
 		if written := p.modified("etcd", "member", "snap", "db"); written.After(p.lastUsed) {
 			p.lastUsed = written // the status is of the last change of state, or of an older backup of the host
 		}
+		if o.Status.Phase == phaseAwake {
+			p.lastUsed = time.Now() // it was in use until the host ended, perhaps for reads only
+		}
 		c.planes[o.Name] = p
 		delete(c.failed, o.Name)
 	}
@@ -154,6 +157,7 @@ func (c *controller) know(o *object) *plane {
 	if p.spec.Backup != o.Spec.Backup && p.state == asleep {
 		p.backupDue = p.nextBackup(o.Spec.Backup)
 	}
+	p.outdated = p.outdated || !equality.Semantic.DeepEqual(p.spec.configured(), o.Spec.configured())
 	p.spec = o.Spec
 	return p
 }
@@ -250,6 +254,9 @@ func (p *plane) status() Status {
 		LastUsed: metav1.Time{Time: p.lastUsed.Truncate(time.Second)}}
 	if p.spec.Journal != nil {
 		s.Journal = p.journal()
+	}
+	if p.oldCRDs != nil {
+		s.Message = p.oldCRDs.Error()
 	}
 	if host := p.manager.config.URL(); host != "" {
 		s.URL = URL(host, p.name)

@@ -55,11 +55,26 @@ func TestCRDs(t *testing.T) {
 	eventually(t, "the types are served", func() bool { return h.serves(t, "acme", "gadgets") && h.serves(t, "acme", "widgets") })
 	h.sleepNow(t, "acme")
 	source.Data["b.yaml"] = crdOf("gizmos")
-	if _, err = maps.Update(t.Context(), source, metav1.UpdateOptions{}); err != nil {
+	if source, err = maps.Update(t.Context(), source, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if !h.serves(t, "acme", "gizmos") {
 		t.Error("a start does not apply what was added")
+	}
+	h.sleepNow(t, "acme")
+	delete(source.Labels, definitionsLabel)
+	if source, err = maps.Update(t.Context(), source, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if !h.serves(t, "acme", "gizmos") {
+		t.Error("it does not start with the CRDs that it has")
+	}
+	h.await(t, "acme", func(o *object) bool {
+		return o.Status.Phase == phaseAwake && strings.Contains(o.Status.Conditions[0].Message, definitionsLabel)
+	})
+	source.Labels = map[string]string{definitionsLabel: "true"}
+	if _, err = maps.Update(t.Context(), source, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
 	}
 	// One that was never started begins with its CRDs, and so does its copy, with authorities of its own.
 	h.create(t, "template", from)

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
@@ -165,6 +166,60 @@ func TestFromJournal(t *testing.T) {
 	hasMaps(t, h.create(t, "now", map[string]any{"from": map[string]any{"journal": journal}}), true, true)
 }
 
+// TestChangeInUse: a journal that is added to a control plane in constant use begins; no request fails, and
+// its watches go on.
+func TestChangeInUse(t *testing.T) {
+	t.Parallel()
+	journals := t.TempDir()
+	h := newHost(t, func(c *config.ServerConfiguration) { c.Planes.Journal = journals })
+	client := h.create(t, "acme", nil)
+	awaitFirstWrites(t, client)
+	maps := client.CoreV1().ConfigMaps("default")
+	list, err := maps.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	watched, err := maps.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion, AllowWatchBookmarks: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watched.Stop()
+	used, stop := make(chan error, 1), make(chan struct{})
+	go func() {
+		for {
+			if _, err := maps.List(t.Context(), metav1.ListOptions{}); err != nil {
+				used <- err
+				return
+			}
+			select {
+			case <-stop:
+				used <- nil
+				return
+			default:
+			}
+		}
+	}()
+	patch := []byte(`{"spec": {"journal": {"interval": "100ms"}}}`)
+	if _, err := h.objects.Patch(t.Context(), "acme", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the journal begins", func() bool {
+		found, err := filepath.Glob(filepath.Join(journals, "acme-*", "*"))
+		return err == nil && len(found) > 0
+	})
+	close(stop)
+	if err := <-used; err != nil {
+		t.Errorf("a request meanwhile: %v", err)
+	}
+	addMap(t, client, "two")
+	for event := range watched.ResultChan() {
+		if o, ok := event.Object.(*corev1.ConfigMap); ok && o.Name == "two" {
+			return
+		}
+	}
+	t.Error("a watch ended")
+}
+
 // TestMissingOrigin: a control plane whose backup is not there says so, and comes when it is.
 func TestMissingOrigin(t *testing.T) {
 	t.Parallel()
@@ -255,6 +310,29 @@ func TestObjectQuota(t *testing.T) {
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "spec.quota.objects") {
 		t.Errorf("beyond the quota of %d objects: %v", o.Status.Objects, err)
 	}
+	own := h.configOf("acme")
+	own.Impersonate = rest.ImpersonationConfig{UserName: "system:apiserver",
+		Groups: []string{"system:masters", "system:serviceaccounts:kube-system"}}
+	impersonator, err := kubernetes.NewForConfig(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = impersonator.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("two"), metav1.CreateOptions{})
+	if !apierrors.IsForbidden(err) {
+		t.Errorf("in the name of the control plane, beyond the quota: %v", err)
+	}
+	accounts := client.CoreV1().ServiceAccounts("default")
+	former, err := accounts.Get(t.Context(), "default", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := accounts.Delete(t.Context(), "default", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "its own controller makes an object", func() bool {
+		again, err := accounts.Get(t.Context(), "default", metav1.GetOptions{})
+		return err == nil && again.UID != former.UID
+	})
 	limit(1 << 20)
 	addMap(t, client, "two")
 }

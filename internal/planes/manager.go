@@ -17,12 +17,18 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
 // startsAtOnce is the number of control planes that start at the same time. A start uses
 // about one processor.
 const startsAtOnce = 2
+
+// roomOfStart is the free space of the disk, in bytes, below which none starts: etcd ends the process when it
+// cannot write. It is more than a few starts write, and less than what is reserved from writes: a control
+// plane that sleeps can be read on a disk that is nearly full.
+const roomOfStart = 16 << 20
 
 // failureMemory is how long requests to a control plane that does not start get its error
 // before the next one tries again.
@@ -51,6 +57,7 @@ type Manager struct {
 	work           sync.WaitGroup          // starts and stops under way
 	contests       contests
 	warnedOfDisk   sync.Map // the fields of which it has
+	disk           func(dir string) (free, total int64, err error)
 
 	mu      sync.Mutex
 	planes  map[string]*plane
@@ -65,7 +72,7 @@ type Manager struct {
 func New(config Config) *Manager {
 	m := &Manager{
 		config: config, starts: make(chan struct{}, startsAtOnce), planes: map[string]*plane{}, failed: map[string]error{},
-		freed: make(chan struct{}),
+		freed: make(chan struct{}), disk: datadir.DiskSpace,
 	}
 	m.administrators = newAdministrators(m)
 	return m
@@ -138,6 +145,7 @@ var (
 	errNotFound   = errors.New("there is no such control plane")
 	errNotMade    = errors.New("it is not made yet")
 	errMayNotWake = errors.New("the control plane sleeps; a request with credentials that are valid in it wakes it")
+	errUnwanted   = errors.New("no request waits for its start any more")
 	errDeleting   = errors.New("it is being deleted")
 )
 
@@ -148,10 +156,10 @@ func (m *Manager) list() []*plane {
 	return slices.Collect(maps.Values(m.planes))
 }
 
-// takeRoom waits until one more control plane may be in memory. It puts the one that was used
-// longest ago, and has no request, to sleep.
-func (m *Manager) takeRoom(ctx context.Context) error {
-	for {
+// takeRoom waits until one more control plane may be in memory, while it is wanted. It puts the one that
+// was used longest ago, and has no request, to sleep.
+func (m *Manager) takeRoom(ctx, wanted context.Context) error {
+	for wanted.Err() == nil {
 		full := m.exceedsLimits()
 		m.mu.Lock()
 		if m.awake < m.config.Host.Planes.MaxAwake && !full {
@@ -167,10 +175,10 @@ func (m *Manager) takeRoom(ctx context.Context) error {
 		select {
 		case <-freed:
 		case <-time.After(time.Second): // one may have become idle
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		case <-wanted.Done():
 		}
 	}
+	return context.Cause(wanted)
 }
 
 // leastRecentlyUsed returns the idle one that was used longest ago, or nil.

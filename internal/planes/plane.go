@@ -38,18 +38,22 @@ type plane struct {
 
 	mu       sync.Mutex
 	spec     Spec
+	outdated bool // what is configured has changed since the last start
 	made     bool // its directory has data
 	state    state
 	changed  chan struct{} // what change has returned since the last change of state
 	server   *controlplane.ControlPlane
-	handler  *served // of server
-	entered  int     // requests without watches, those that wait for a start included
-	requests int     // those of them in the handler
-	settling bool    // see sleep
+	handler  *served                 // of server
+	entered  int                     // requests without watches, those that wait for a start included
+	requests int                     // those of them in the handler
+	waiting  int                     // those that wait for a start or a stop, watches included
+	giveUp   context.CancelCauseFunc // of a start that waits for room
+	settling bool                    // see sleep
 	lastUsed time.Time
 	started  time.Time // also if the request has gone meanwhile
 	failure  error     // of the last start
 	failedAt time.Time
+	oldCRDs  error // why it has no newer ones
 	deleting error // why it cannot be used, if it is being deleted
 	// revision is that at which it sleeps, as a resourceVersion, if each of its watches has had
 	// all events up to it; else empty.
@@ -143,12 +147,27 @@ func (p *plane) use(ctx context.Context, mayWake func() bool) (handler *served, 
 			}
 		}
 		changed := p.change()
+		p.waiting++
 		p.mu.Unlock()
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, nil, context.Cause(ctx)
+			err = context.Cause(ctx)
 		}
+		p.mu.Lock()
+		p.waiting--
+		p.reconsider()
+		p.mu.Unlock()
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// reconsider ends the wait of a start for room if no request waits for it, or a deletion. p.mu is held.
+func (p *plane) reconsider() {
+	if p.giveUp != nil && (p.waiting == 0 || p.deleting != nil) {
+		p.giveUp(errUnwanted)
 	}
 }
 
@@ -324,6 +343,7 @@ func (p *plane) remove(ctx context.Context, last func() error) error {
 	if p.deleting == nil {
 		p.deleting = errDeleting
 	}
+	p.reconsider()
 	p.mu.Unlock()
 	release, err := p.hold(ctx)
 	switch {

@@ -3,12 +3,11 @@ package planes
 import (
 	"context"
 	"fmt"
-	"slices"
+	"net/http"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/authentication/user"
 
 	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
 )
@@ -23,7 +22,7 @@ func (p *plane) objectQuota() controlplane.Admission {
 		p.mu.Lock()
 		quota, server := p.spec.Quota.Objects, p.server
 		p.mu.Unlock()
-		if quota == 0 || server == nil || !isStored(attributes) || isOwn(attributes.GetUserInfo()) {
+		if quota == 0 || server == nil || !isStored(attributes) || ctx.Value(fromClient{}) == nil {
 			return nil
 		}
 		mu.Lock()
@@ -52,7 +51,12 @@ func isStored(attributes admission.Attributes) bool {
 		group != "authorization.k8s.io"
 }
 
-// isOwn reports whether the user is the control plane itself, or one of its controllers.
-func isOwn(of user.Info) bool {
-	return of.GetName() == user.APIServerUser || slices.Contains(of.GetGroups(), "system:serviceaccounts:kube-system")
+// fromClient is the key of a value in the contexts of the requests of clients. Those of the control plane
+// itself and its controllers do not have it: a name can be impersonated.
+type fromClient struct{}
+
+func markClients(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), fromClient{}, true)))
+	})
 }

@@ -7,12 +7,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 // changes counts the changes of the state in a time.
@@ -84,6 +87,59 @@ func (h *testHost) preventBackups(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// TestWaitForRoom: control planes that wait for room are deleted, and new ones are made meanwhile. A start
+// whose request has gone does not wait.
+func TestWaitForRoom(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, func(c *config.ServerConfiguration) { c.Planes.MaxAwake = 1 })
+	h.create(t, "busy", nil)
+	busy, err := h.plane("busy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, done, err := busy.use(t.Context(), func() bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	var requests sync.WaitGroup
+	request := func(name string) {
+		client := h.create(t, name, nil)
+		requests.Go(func() {
+			if _, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{}); err == nil {
+				t.Errorf("%s answers", name)
+			}
+		})
+		p, err := h.plane(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, name+" starts", func() bool { return p.is(waking) })
+	}
+	var names []string
+	for i := range reconcilers + 1 {
+		names = append(names, fmt.Sprintf("plane-%d", i))
+		request(names[i])
+	}
+	for _, name := range names {
+		if err := h.objects.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range names {
+		h.awaitGone(t, name)
+	}
+	request("new")
+	leave()
+	requests.Wait()
+	eventually(t, "the start without a request ends", func() bool {
+		p, err := h.plane("new")
+		return err == nil && p.is(asleep)
+	})
 }
 
 // TestArchiveOfMissing: a control plane whose directory has gone is not deleted without its archive,

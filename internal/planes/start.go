@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 
 	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 // wake starts the control plane, whose state is waking.
@@ -22,9 +23,13 @@ func (p *plane) wake(ctx context.Context) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.giveUp = nil
 	if err != nil {
-		p.log().Warn("a control plane does not start", "error", err)
-		p.handler, p.failure, p.failedAt = nil, err, time.Now()
+		if !errors.Is(err, errUnwanted) {
+			p.log().Warn("a control plane does not start", "error", err)
+			p.failure, p.failedAt = err, time.Now()
+		}
+		p.handler = nil
 		p.set(asleep)
 		return
 	}
@@ -35,30 +40,36 @@ func (p *plane) wake(ctx context.Context) {
 
 // start takes room and starts a server.
 func (p *plane) start(ctx context.Context) (*controlplane.ControlPlane, error) {
+	wanted, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
 	p.mu.Lock()
 	spec, applied := p.spec, p.definitions
+	p.outdated, p.giveUp = false, giveUp
+	p.reconsider() // the request may have gone
 	p.mu.Unlock()
 	manifests, hash, err := p.manager.definitions(ctx, spec.CRDs, applied) // may start another one
-	if err != nil {
+	if err != nil && (applied == "" || ctx.Err() != nil) {
 		return nil, err
+	} else if err != nil {
+		hash = applied // it has those of its last start
 	}
 	select {
 	case p.manager.starts <- struct{}{}:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	case <-wanted.Done():
+		return nil, context.Cause(wanted)
 	}
 	defer func() { <-p.manager.starts }()
-	if err := p.manager.takeRoom(ctx); err != nil {
+	if err := p.manager.takeRoom(ctx, wanted); err != nil {
 		return nil, err
 	}
-	server, err := p.launch(ctx, spec, manifests)
-	if err != nil {
+	server, failure := p.launch(ctx, spec, manifests)
+	if failure != nil {
 		p.manager.giveRoom()
-		return nil, err
+		return nil, failure
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.definitions = hash
+	p.definitions, p.oldCRDs = hash, err
 	return server, nil
 }
 
@@ -70,6 +81,10 @@ func (p *plane) launch(ctx context.Context, spec Spec, manifests fs.FS) (*contro
 	if _, err := os.Stat(p.dir()); errors.Is(err, fs.ErrNotExist) && made {
 		return nil, fmt.Errorf("its directory %s is missing: put it back, or delete the ControlPlane", p.dir())
 	}
+	if free, _, err := p.manager.disk(p.manager.dir()); err == nil && free < roomOfStart {
+		return nil, fmt.Errorf("the disk of %s has only %s left: make room, it starts when %s are free", p.manager.dir(),
+			datadir.Size(free), datadir.Size(roomOfStart))
+	}
 	cfg := configuration(p.manager.config.Host, p.name, p.journal(), spec)
 	rootCA, err := p.publish(ctx, cfg)
 	if err != nil {
@@ -80,7 +95,7 @@ func (p *plane) launch(ctx context.Context, spec Spec, manifests fs.FS) (*contro
 		Manifests: manifests, Admission: []controlplane.Admission{p.objectQuota()},
 		Middleware: func(next http.Handler) http.Handler {
 			p.mu.Lock()
-			p.handler = newServed(next)
+			p.handler = newServed(markClients(next))
 			p.mu.Unlock()
 			return next
 		},

@@ -124,7 +124,7 @@ type Status struct {
 	LastUsed   metav1.Time        `json:"lastUsed,omitzero" description:"the last request before the status was written"`
 	Journal    string             `json:"journal,omitempty" description:"its directory below planes.journal of the server"`
 	CRDs       string             `json:"crds,omitempty" description:"a hash of those that it had at its last start"`
-	Message    string             `json:"message,omitempty" description:"why it has failed"`
+	Message    string             `json:"message,omitempty" description:"why it has failed, or has no newer CRDs"`
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchMergeKey:"type" description:"Ready: it can be used"`
 }
 

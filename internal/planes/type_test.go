@@ -101,6 +101,14 @@ func TestValidate(t *testing.T) {
 	if err := validate(host, valid, gone).ToAggregate(); err == nil || !strings.Contains(err.Error(), "is being deleted") {
 		t.Errorf("another origin of one that is being deleted: %v", err)
 	}
+	applied, other := &object{Spec: Spec{CRDs: CRDs{ControlPlane: "a"}}}, &object{Spec: Spec{CRDs: CRDs{ControlPlane: "b"}}}
+	if errs := validate(host, other, applied); len(errs) > 0 {
+		t.Errorf("another source of CRDs before the first start: %v", errs)
+	}
+	applied.Status.CRDs = "hash"
+	if err := validate(host, other, applied).ToAggregate(); err == nil || !strings.Contains(err.Error(), "spec.crds.controlPlane: Forbidden") {
+		t.Errorf("another source of CRDs after the first start: %v", err)
+	}
 	for path, below := range map[string]bool{
 		"acme": true, "acme/x.tar.gz": true, "": false, ".": false, "..": false, "/etc": false, "a/../../b": false, "a/..": false, "a//b": false,
 		"a\\..\\b": false, "C:x": false, "s3://x": false, "a?x": false, "a%2e": false, "...": false,

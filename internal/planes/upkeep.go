@@ -29,10 +29,13 @@ func (m *Manager) upkeep(ctx context.Context, remove func(ctx context.Context, n
 func (m *Manager) keep(ctx context.Context, p *plane, remove func(ctx context.Context, name string) error) {
 	p.mu.Lock()
 	spec, state, inUse := p.spec, p.state, p.requests > 0 || p.state == waking // for a request
+	outdated := p.outdated
 	busy, used, due := p.lastBusy(), p.lastUsed, p.backupDue
 	p.mu.Unlock()
 	after := durationOf(spec.SleepAfter, m.config.Host.Planes.SleepAfter.Duration)
-	if state == awake && !inUse && time.Since(busy) >= after {
+	if state == awake && outdated {
+		m.begin(p.restart)
+	} else if state == awake && !inUse && time.Since(busy) >= after {
 		m.begin(func(ctx context.Context) { p.sleep(ctx, after) })
 	}
 	if state == asleep && !due.IsZero() && time.Now().After(due) {
@@ -44,6 +47,38 @@ func (m *Manager) keep(ctx context.Context, p *plane, remove func(ctx context.Co
 				"plane", p.name, "error", err)
 		}
 	}
+}
+
+// restartPatience bounds what a restart waits for requests in flight, and for watches without all events.
+const restartPatience = 15 * time.Second
+
+// restart stops the control plane, whose configuration has changed: the next request starts it. Requests
+// wait, so that it has none, and parks its watches, also if it is always in use.
+func (p *plane) restart(ctx context.Context) {
+	p.mu.Lock()
+	if p.settling || p.state != awake {
+		p.mu.Unlock()
+		return
+	}
+	p.turn(waking)
+	p.mu.Unlock()
+	revision := "" // its watches end
+	_ = wait.PollUntilContextTimeout(ctx, madePoll, restartPatience, true, func(ctx context.Context) (bool, error) {
+		p.mu.Lock()
+		busy := p.requests > 0
+		p.mu.Unlock()
+		if busy {
+			return false, nil
+		}
+		settled, quiet := p.settle(ctx)
+		if quiet {
+			revision = settled
+		}
+		return quiet, nil
+	})
+	p.mu.Lock()
+	p.revision = revision
+	p.halt()
 }
 
 // historyKept is the time for which the history of the objects is kept at least, as upstream does.

@@ -63,6 +63,19 @@ func TestDescriptorLimit(t *testing.T) {
 	}
 }
 
+// TestFullDisk: a control plane does not start on a disk without room for it: its etcd could end the process.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	h.disk = func(string) (free, total int64, err error) { return 10 << 20, 1 << 40, nil }
+	client := h.create(t, "acme", nil)
+	_, err := client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
+	if !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "has only 10 MiB left") {
+		t.Errorf("a request is answered: %v", err)
+	}
+	h.await(t, "acme", func(o *object) bool { return strings.Contains(o.Status.Message, "has only 10 MiB left") })
+}
+
 // TestLastWrite: after a restart of a host whose ControlPlane is older than its data, the lifetime
 // begins with the last write.
 func TestLastWrite(t *testing.T) {
@@ -90,6 +103,11 @@ func TestLastWrite(t *testing.T) {
 		c.keep(t.Context(), p, func(context.Context, string) error { deleted = true; return nil })
 		if deleted == kept {
 			t.Errorf("written %s ago, it is deleted: %t", age, deleted)
+		}
+		o.Status.Phase = phaseAwake // until the host was killed
+		c.planes = map[string]*plane{}
+		if age := time.Since(c.know(o).lastUsed); age > time.Minute {
+			t.Errorf("one that was awake at the end of the host was last used %s ago", age)
 		}
 		p.state, deleted = waking, false
 		if c.keep(t.Context(), p, func(context.Context, string) error { deleted = true; return nil }); deleted {

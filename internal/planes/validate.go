@@ -52,6 +52,10 @@ func validate(host *config.ServerConfiguration, o, old *object) field.ErrorList 
 		}
 		errs = append(errs, field.Forbidden(spec.Child("from"), reason))
 	}
+	if old != nil && old.Status.CRDs != "" && old.Spec.CRDs.ControlPlane != o.Spec.CRDs.ControlPlane {
+		errs = append(errs, field.Forbidden(spec.Child("crds", "controlPlane"),
+			"is read before the first start, which was: name config maps, or apply the CRDs in the control plane"))
+	}
 	return errs
 }
 

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
@@ -19,8 +21,9 @@ import (
 type Gate interface {
 	// BeginWrite blocks while the database is defragmented: a write that reaches etcd
 	// then times out after a few seconds, and may or may not be applied. A write that
-	// puts keys, of so many bytes, gets an error with the remedy when there is no room; 0 is
-	// a deletion. The caller calls end when the write has ended. When ctx ends first, it
+	// puts keys, of so many bytes, gets an error with the remedy when there is no room. 0 is
+	// a deletion, less than 0 one that puts: it stores the time from which finalizers hold the
+	// object. The caller calls end when the write has ended. When ctx ends first, it
 	// returns its error.
 	BeginWrite(ctx context.Context, bytes int64) (end func(), err error)
 	// Defragmenting reports whether reads and writes block at the moment. The store
@@ -40,6 +43,9 @@ func (c *Connection) gated(kv clientv3.KV) clientv3.KV {
 		bytes := 0
 		for _, put := range puts {
 			bytes += len(put.KeyBytes()) + len(put.ValueBytes())
+		}
+		if info, known := request.RequestInfoFrom(ctx); known && strings.HasPrefix(info.Verb, "delete") {
+			bytes = -bytes
 		}
 		return c.beginWrite(ctx, int64(bytes))
 	}, c.explain)

@@ -137,8 +137,9 @@ func (k *Keeper) NearQuota() bool {
 
 // BeginWrite blocks while the database is defragmented, or until ctx ends. The caller then
 // writes and calls end. A write that puts keys, of so many bytes, needs room: when the quota is
-// reached or the disk is nearly full, it gets an error with the remedy. Deletions, of 0 bytes,
-// do not.
+// reached or the disk is nearly full, it gets an error with the remedy. Deletions, of 0 bytes or
+// less, do not. Those of less put keys, which etcd refuses: as long as half of the reserve is free,
+// its alarm is cleared for them, until the next check.
 func (k *Keeper) BeginWrite(ctx context.Context, bytes int64) (end func(), err error) {
 	if !k.writes.TryAcquire(1) && k.writes.Acquire(ctx, 1) != nil {
 		return nil, fmt.Errorf("wait for the defragmentation of the database: %w", context.Cause(ctx))
@@ -149,6 +150,11 @@ func (k *Keeper) BeginWrite(ctx context.Context, bytes int64) (end func(), err e
 	} else if bytes > 0 && k.room.Add(-bytes) < 0 {
 		if s, err := k.usage(); err == nil && s.diskFull() { // an error is logged by the next check
 			refusal = k.diskRefusal(s)
+		}
+	}
+	if bytes < 0 && k.config.Database.NoSpace() {
+		if s, err := k.usage(); err == nil && s.free > s.reserve()/2 && k.config.Database.SetNoSpace(ctx, false) != nil {
+			refusal = k.Refusal()
 		}
 	}
 	if refusal != "" {

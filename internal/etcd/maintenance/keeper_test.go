@@ -221,6 +221,32 @@ func TestWritesAreRefusedOnAFullDisk(t *testing.T) {
 	k.wantEvents("DatabaseWritable")
 }
 
+// TestDeletionsThatWriteOnAFullDisk: a deletion that stores its time passes etcd's alarm, and other writes
+// do not, as long as half of the reserve is free.
+func TestDeletionsThatWriteOnAFullDisk(t *testing.T) {
+	k := keep(t, filepath.Join(t.TempDir(), "etcd"), 64*mib)
+	for free, want := range map[int64]bool{60 * mib: true, 20 * mib: false} {
+		k.free = free
+		k.check(t.Context())
+		end, err := k.BeginWrite(t.Context(), -value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = k.member.Client().Put(t.Context(), "deleted", "now")
+		end()
+		if (err == nil) != want {
+			t.Errorf("with %s free, the deletion gets %v", datadir.Size(free), err)
+		}
+		if k.put(1, one) == nil {
+			t.Error("another write is accepted")
+		}
+		k.check(t.Context())
+		if !k.config.Database.NoSpace() || k.Refusal() == "" {
+			t.Error("writes are accepted after the deletion")
+		}
+	}
+}
+
 // fragment makes most of the database free, and returns what reports that it still
 // is.
 func (k *kept) fragment() (fragmented func() error) {
