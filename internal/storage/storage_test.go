@@ -54,6 +54,56 @@ func TestStatusOfAClosedMember(t *testing.T) {
 	}
 }
 
+// blockingStatus is a client whose Status waits.
+type blockingStatus struct {
+	clientv3.Maintenance
+	begun, goOn chan struct{}
+}
+
+func (b blockingStatus) Status(context.Context, string) (*clientv3.StatusResponse, error) {
+	b.begun <- struct{}{}
+	<-b.goOn
+	return &clientv3.StatusResponse{Version: "3.6.0"}, nil
+}
+
+// TestCloseWaitsForStatus: etcd is closed after Close, and its status must not be read then. The
+// status of each server is read by those that scrape others of the process.
+func TestCloseWaitsForStatus(t *testing.T) {
+	member, stop, err := etcd.Start(t.Context(), etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stop() }()
+	client := *member.Client()
+	blocking := blockingStatus{client.Maintenance, make(chan struct{}), make(chan struct{})}
+	client.Maintenance = blocking
+	s := New(Connection{Client: &client, NewWatcher: member.NewWatcher, Endpoint: t.Name(), Single: true},
+		Config{Prefix: "/registry", CompactionInterval: time.Hour, Timeout: time.Minute}, slog.New(slog.DiscardHandler))
+	<-blocking.begun // by the check of its features
+	read := make(chan error)
+	go func() {
+		_, err := s.Status(t.Context())
+		read <- err
+	}()
+	<-blocking.begun
+	closed := make(chan struct{})
+	go func() { s.Close(); close(closed) }()
+	<-s.background.Done() // Close waits from now on
+	select {
+	case <-closed:
+		t.Fatal("Close has not waited for reads of the status")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(blocking.goOn)
+	if err := <-read; err != nil {
+		t.Error(err)
+	}
+	<-closed
+	if _, err := s.Status(t.Context()); err == nil {
+		t.Error("the status is read after Close")
+	}
+}
+
 func TestHasObjects(t *testing.T) {
 	s, client := newStorage(t)
 	for _, key := range []string{"/registry/configmaps/full/a", "/registry/example.com/widgets/full/a", "/registry/example.com/widgets-not/empty/a"} {
