@@ -142,6 +142,10 @@ func TestUsers(t *testing.T) {
 	if _, err := client.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("what nothing allows: %v", err)
 	}
+	if all, err := kubernetes.NewForConfigOrDie(cp.RESTConfigFor("")).CoreV1().Secrets("").List(t.Context(), metav1.ListOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "RESTConfigFor got no user") {
+		t.Errorf("requests of no user: %v, %v", all, err)
+	}
 	var status int
 	answer, err := client.Discovery().RESTClient().Get().AbsPath("/hello").Do(t.Context()).StatusCode(&status).Raw()
 	if err != nil || string(answer) != "hello" {
