@@ -95,7 +95,7 @@ func (o *Options) extension() (appliance.Extension, error) {
 		if a.Mutate == nil && a.Validate == nil {
 			errs = append(errs, fmt.Errorf("Options.Admission[%d] %q has no function: set Mutate or Validate", i, a.Name))
 		}
-		extension.API.Admission = append(extension.API.Admission, inlineAdmission{a, o.Log})
+		extension.API.Admission = append(extension.API.Admission, inlineAdmission{a, groups, o.Log})
 	}
 	for path, handler := range o.Handlers {
 		if !strings.HasPrefix(path, "/") || reservedPath(path) || handler == nil {

@@ -100,8 +100,9 @@ type Admission struct {
 	Name string
 	// Operations are those that the functions are called for; empty for all.
 	Operations []admission.Operation
-	// Mutate may change attributes.GetObject(), which has the Go type of the resource, or is
-	// unstructured for a custom resource.
+	// Mutate may change attributes.GetObject(). Built-in types have the Go type of the version in
+	// the request ([k8s.io/api/core/v1.ConfigMap]), types of the program that of their stored
+	// version; custom resources are unstructured. It is nil, or has options, for some operations.
 	Mutate func(ctx context.Context, attributes admission.Attributes) error
 	// Validate looks at the object that will be stored, and does not change it.
 	Validate func(ctx context.Context, attributes admission.Attributes) error
