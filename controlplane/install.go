@@ -191,9 +191,6 @@ func (g *group) Install(environment apiserver.GroupEnvironment) (*genericapiserv
 	info.PrioritizedVersions = g.versions
 	for _, r := range g.resources {
 		storages, err := g.storages(r, environment)
-		if err != nil {
-			return nil, fmt.Errorf("make the storage of %s: %w", r.groupResource(), err)
-		}
 		versions := []string{r.Version}
 		for _, version := range r.Versions {
 			versions = append(versions, version.Version)
@@ -203,6 +200,9 @@ func (g *group) Install(environment apiserver.GroupEnvironment) (*genericapiserv
 				info.VersionedResourcesStorageMap[version] = map[string]rest.Storage{}
 			}
 			maps.Copy(info.VersionedResourcesStorageMap[version], storages)
+		}
+		if err != nil {
+			return &info, fmt.Errorf("make the storage of %s: %w", r.groupResource(), err)
 		}
 	}
 	return &info, nil
@@ -259,7 +259,7 @@ func (g *group) withSubresources(r *Resource, storages map[string]rest.Storage,
 		}
 		made, err := sub.Storage(of)
 		if err != nil {
-			return nil, fmt.Errorf("the subresource %s: %w", name, err)
+			return storages, fmt.Errorf("the subresource %s: %w", name, err)
 		}
 		storages[plural+"/"+name] = made
 	}

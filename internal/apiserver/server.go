@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
@@ -150,11 +152,16 @@ func (s *Server) endDrain(ctx context.Context, ended <-chan struct{}) {
 // refuse the requests that they match. It returns at once.
 func (s *Server) BuildOpenAPI() { s.openAPI.requestBuild() }
 
-// Discard releases the resources of a server that was never run.
+// Discard releases the resources of a server that was never run, or that [New] could not complete.
 func (s *Server) Discard() {
 	s.loopback.Stop()
-	s.caches.stop()
-	s.server.Destroy()
+	s.drain.end()
+	if s.caches != nil {
+		s.caches.stop()
+	}
+	if s.server != nil {
+		s.server.Destroy()
+	}
 }
 
 // Loopback returns the client configuration for this process. Its requests call the
@@ -210,6 +217,14 @@ func newDrain() *drain {
 	d := &drain{}
 	d.graceOver, d.end = context.WithCancel(context.Background())
 	return d
+}
+
+// Initialize implements [admission.PluginInitializer]. The plugins end with the last requests, also in
+// a server that never ran, which does not give upstream's signal.
+func (d *drain) Initialize(plugin admission.Interface) {
+	if ends, ok := plugin.(initializer.WantsDrainedNotification); ok {
+		ends.SetDrainedNotification(d.graceOver.Done())
+	}
 }
 
 // endAfterGrace wraps the whole handler chain.

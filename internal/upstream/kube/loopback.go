@@ -78,16 +78,20 @@ func (l *Loopback) Serve(handler http.Handler) {
 // the server is made of stays in memory meanwhile. It may be called once.
 func (l *Loopback) Stop() { close(l.stopped) }
 
+var errStopped = errors.New("the API server of this process has stopped")
+
 // await returns nil when the handler can be called.
 func (l *Loopback) await(ctx context.Context) error {
 	select {
 	case <-l.stopped:
-		return errors.New("the API server of this process has stopped")
+		return errStopped
 	default:
 	}
 	select {
 	case <-l.built:
 		return nil
+	case <-l.stopped: // it was never built
+		return errStopped
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
