@@ -121,17 +121,14 @@ func (l *Loopback) RoundTrip(request *http.Request) (*http.Response, error) {
 	go exchange.run(l.handler, incoming(ctx, request), func() { unlink(); cancel(nil) })
 	select {
 	case <-exchange.started:
-		return exchange.response, nil
-	case <-ctx.Done():
-		// Both may be true: the response has precedence.
-		select {
-		case <-exchange.started:
-			return exchange.response, nil
-		default:
-		}
-		_ = body.CloseWithError(context.Cause(ctx)) // always nil
-		return nil, context.Cause(ctx)
+	case <-ctx.Done(): // by the client, or as the handler has answered
 	}
+	// The handler may have answered because the client has gone. As over a socket, that is no answer.
+	if err := context.Cause(request.Context()); err != nil {
+		_ = body.CloseWithError(err) // always nil
+		return nil, err
+	}
+	return exchange.response, nil
 }
 
 // incoming is the request as a server sees it.
