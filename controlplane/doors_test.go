@@ -11,6 +11,7 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -145,6 +146,16 @@ func TestUsers(t *testing.T) {
 	if all, err := kubernetes.NewForConfigOrDie(cp.RESTConfigFor("")).CoreV1().Secrets("").List(t.Context(), metav1.ListOptions{}); err == nil ||
 		!strings.Contains(err.Error(), "RESTConfigFor got no user") {
 		t.Errorf("requests of no user: %v, %v", all, err)
+	}
+	for audience, want := range map[string]bool{"": true, "elsewhere": false} {
+		review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "letmein"}}
+		if audience != "" {
+			review.Spec.Audiences = []string{audience}
+		}
+		reviewed, err := kubernetes.NewForConfigOrDie(cp.RESTConfig()).AuthenticationV1().TokenReviews().Create(t.Context(), review, metav1.CreateOptions{})
+		if err != nil || reviewed.Status.Authenticated != want || want && reviewed.Status.User.Username != "jane" {
+			t.Errorf("a review of the token for the audience %q: %+v, %v", audience, reviewed.Status, err)
+		}
 	}
 	var status int
 	answer, err := client.Discovery().RESTClient().Get().AbsPath("/hello").Do(t.Context()).StatusCode(&status).Raw()

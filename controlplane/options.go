@@ -61,7 +61,8 @@ type Options struct {
 	Handlers map[string]http.Handler
 	// TokenAuthenticators and RequestAuthenticators are asked, in this order, for those
 	// requests that client certificates, service account tokens and the configured
-	// authenticators do not authenticate.
+	// authenticators do not authenticate. Their tokens are for the API's audiences: they leave
+	// Response.Audiences empty.
 	TokenAuthenticators   []authenticator.Token
 	RequestAuthenticators []authenticator.Request
 	// Authorizers are asked in this order before the configured ones (RBAC). Users of the

@@ -205,7 +205,8 @@ func (b *builder) extendAuthentication(c *genericapiserver.Config) {
 	}
 	if list = append(list, added.Requests...); len(list) > 0 {
 		c.Authentication.Authenticator = union.New(c.Authentication.Authenticator,
-			group.NewAuthenticatedGroupAdder(union.New(list...)))
+			group.NewAuthenticatedGroupAdder(
+				authenticator.WrapAudienceAgnosticRequest(c.Authentication.APIAudiences, union.New(list...))))
 	}
 }
 
