@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -174,10 +175,14 @@ func (s *Server) Informers() informers.SharedInformerFactory {
 	return allInformers{s.informers.SharedInformerFactory, s.registrations}
 }
 
-// Handle serves a path outside of the Kubernetes API. Requests are authenticated, and
-// authorized as a non-resource URL. Call it before Run.
+// Handle serves a path outside of the Kubernetes API, and those below if it ends with /. Requests
+// are authenticated, and authorized as a non-resource URL. Call it before Run.
 func (s *Server) Handle(path string, handler http.Handler) {
-	s.server.Handler.NonGoRestfulMux.Handle(path, handler)
+	if mux := s.server.Handler.NonGoRestfulMux; strings.HasSuffix(path, "/") {
+		mux.HandlePrefix(path, handler)
+	} else {
+		mux.Handle(path, handler)
+	}
 }
 
 // Serves reports whether the resource of a built-in API is enabled.
