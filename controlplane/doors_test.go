@@ -128,7 +128,8 @@ func TestUsers(t *testing.T) {
 				next.ServeHTTP(w, r)
 			})
 		},
-		Handlers: map[string]http.Handler{"/hello": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) })},
+		Handlers: map[string]http.Handler{"/hello": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }),
+			"/files/": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.URL.Path)) })},
 	})
 	admin, err := clientcmd.BuildConfigFromFlags("", cp.Kubeconfig())
 	if err != nil {
@@ -161,6 +162,14 @@ func TestUsers(t *testing.T) {
 	answer, err := client.Discovery().RESTClient().Get().AbsPath("/hello").Do(t.Context()).StatusCode(&status).Raw()
 	if err != nil || string(answer) != "hello" {
 		t.Errorf("the handler: %s, %v", answer, err)
+	}
+	for _, path := range []string{"/files/", "/files/a/b"} {
+		if answer, err := client.Discovery().RESTClient().Get().AbsPath(path).DoRaw(t.Context()); err != nil || strings.Trim(string(answer), "/") != strings.Trim(path, "/") {
+			t.Errorf("the handler of %s: %s, %v", path, answer, err)
+		}
+	}
+	if _, err := client.Discovery().RESTClient().Get().AbsPath("/hello/you").DoRaw(t.Context()); !apierrors.IsNotFound(err) {
+		t.Errorf("a path below that of a handler: %v", err)
 	}
 	unknown := rest.AnonymousClientConfig(admin)
 	web, err := rest.HTTPClientFor(unknown)
@@ -216,6 +225,17 @@ func TestControllers(t *testing.T) {
 				t.Errorf("it ended with %v (start: %v), want %q", failure, err, c.want)
 			}
 		})
+	}
+}
+
+// TestWhileServingThatPanics: it ends its control plane, not the process.
+func TestWhileServingThatPanics(t *testing.T) {
+	cp, err := controlplane.New(controlplane.Options{WhileServing: func(context.Context, func()) error { panic("oops") }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cp.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "panic: oops") {
+		t.Errorf("the start: %v", err)
 	}
 }
 
