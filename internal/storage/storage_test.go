@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
@@ -101,6 +103,38 @@ func TestCloseWaitsForStatus(t *testing.T) {
 	<-closed
 	if _, err := s.Status(t.Context()); err == nil {
 		t.Error("the status is read after Close")
+	}
+}
+
+// stoppedWrites is a KV whose first write is stopped.
+type stoppedWrites struct {
+	clientv3.KV
+	write stoppedWrite
+}
+
+type stoppedWrite struct {
+	clientv3.Txn
+	stop func()
+}
+
+func (s stoppedWrites) Txn(context.Context) clientv3.Txn { return s.write }
+
+func (s stoppedWrite) Then(...clientv3.Op) clientv3.Txn { return s }
+
+func (s stoppedWrite) Commit() (*clientv3.TxnResponse, error) {
+	s.stop()
+	return nil, errors.New("etcdserver: request cancelled")
+}
+
+// TestFirstObjectsOfAStoppedStart: a stop is not a failure of the write.
+func TestFirstObjectsOfAStoppedStart(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &Storage{connection: Connection{Client: &clientv3.Client{KV: stoppedWrites{write: stoppedWrite{stop: cancel}}}}}
+	getter := fixedGetter{codec: unstructured.UnstructuredJSONScheme}
+	object := FirstObject{Stores: getter, Resource: configMaps, Object: &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap"}}}
+	if err := s.CreateFirst(ctx, []FirstObject{object}); !errors.Is(err, context.Canceled) {
+		t.Errorf("the write said: %v", err)
 	}
 }
 
