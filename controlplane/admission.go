@@ -9,13 +9,17 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
 )
 
 // inlineAdmission is an [Admission] as upstream's chain calls it.
 type inlineAdmission struct {
 	Admission
-	log *slog.Logger
+	groups []apiserver.Group // of the program
+	log    *slog.Logger
 }
 
 // Handles implements [admission.Interface].
@@ -25,22 +29,45 @@ func (i inlineAdmission) Handles(operation admission.Operation) bool {
 
 // Admit implements [admission.MutationInterface].
 func (i inlineAdmission) Admit(ctx context.Context, attributes admission.Attributes,
-	_ admission.ObjectInterfaces) error {
-	return i.call(ctx, i.Mutate, attributes)
+	o admission.ObjectInterfaces) error {
+	object := attributes.GetObject()
+	changed, err := i.call(ctx, i.Mutate, attributes, o)
+	if err != nil || changed == nil || changed == object {
+		return err
+	}
+	o.GetObjectDefaulter().Default(changed)
+	return o.GetObjectConvertor().Convert(changed, object, nil)
 }
 
 // Validate implements [admission.ValidationInterface].
 func (i inlineAdmission) Validate(ctx context.Context, attributes admission.Attributes,
-	_ admission.ObjectInterfaces) error {
-	return i.call(ctx, i.Admission.Validate, attributes)
+	o admission.ObjectInterfaces) error {
+	_, err := i.call(ctx, i.Admission.Validate, attributes, o)
+	return err
 }
 
-// call turns a panic of the function into an error: upstream deletes the objects of a collection
-// in goroutines of its own, where a panic would end the process.
+// versioned has the old object, as well, in the version of the request.
+type versioned struct{ *admission.VersionedAttributes }
+
+// GetOldObject implements [admission.Attributes].
+func (v versioned) GetOldObject() runtime.Object { return v.VersionedOldObject }
+
+// call calls the function, and returns the object it got: one of a built-in type in the version of
+// the request, as upstream's are of internal types. It turns a panic into an error: upstream deletes
+// the objects of a collection in goroutines of its own, where a panic would end the process.
 func (i inlineAdmission) call(ctx context.Context, f func(context.Context, admission.Attributes) error,
-	attributes admission.Attributes) (err error) {
+	attributes admission.Attributes, o admission.ObjectInterfaces) (object runtime.Object, err error) {
 	if f == nil {
-		return nil
+		return nil, nil
+	}
+	given := attributes
+	ofProgram := func(g apiserver.Group) bool { return g.Name() == attributes.GetResource().Group }
+	if !slices.ContainsFunc(i.groups, ofProgram) {
+		converted, err := admission.NewVersionedAttributes(attributes, attributes.GetKind(), o)
+		if err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+		given = versioned{converted}
 	}
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -48,7 +75,7 @@ func (i inlineAdmission) call(ctx context.Context, f func(context.Context, admis
 			err = apierrors.NewInternalError(fmt.Errorf("the admission %s panicked: %v", i.Name, cause))
 		}
 	}()
-	return i.refusal(attributes, f(ctx, attributes))
+	return given.GetObject(), i.refusal(attributes, f(ctx, given))
 }
 
 // refusal turns an error that is no API status into a 403, as upstream's plugins do; upstream

@@ -95,7 +95,7 @@ func (o *Options) extension() (appliance.Extension, error) {
 		if a.Mutate == nil && a.Validate == nil {
 			errs = append(errs, fmt.Errorf("Options.Admission[%d] %q has no function: set Mutate or Validate", i, a.Name))
 		}
-		extension.API.Admission = append(extension.API.Admission, inlineAdmission{a, o.Log})
+		extension.API.Admission = append(extension.API.Admission, inlineAdmission{a, groups, o.Log})
 	}
 	for path, handler := range o.Handlers {
 		if !strings.HasPrefix(path, "/") || reservedPath(path) || handler == nil {
@@ -321,22 +321,25 @@ func (c *ControlPlane) RESTConfig() *rest.Config {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.running.Client == nil {
-		return &rest.Config{Transport: notStarted{}}
+		return refusing("the control plane does not run: call RESTConfig after Start")
 	}
 	return apiserver.AsAdmin(c.running.Client)
 }
 
-// notStarted refuses all requests.
-type notStarted struct{}
+// refusing returns a configuration whose requests fail with the error.
+func refusing(text string) *rest.Config { return &rest.Config{Transport: refused{errors.New(text)}} }
+
+type refused struct{ error }
 
 // RoundTrip implements [http.RoundTripper].
-func (notStarted) RoundTrip(*http.Request) (*http.Response, error) {
-	return nil, errors.New("the control plane does not run: call RESTConfig after Start")
-}
+func (r refused) RoundTrip(*http.Request) (*http.Response, error) { return nil, r.error }
 
 // RESTConfigFor is RESTConfig for another user with these groups and system:authenticated: RBAC
-// decides what it may do. The audit log shows an impersonation.
+// decides what it may do. The audit log shows an impersonation. Requests without a user fail.
 func (c *ControlPlane) RESTConfigFor(user string, groups ...string) *rest.Config {
+	if user == "" { // client-go would leave out the impersonation: the rest is an administrator
+		return refusing("RESTConfigFor got no user: name one, or call RESTConfig for the administrator")
+	}
 	client := c.RESTConfig()
 	client.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
 	return client

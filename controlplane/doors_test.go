@@ -11,6 +11,7 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -127,7 +128,8 @@ func TestUsers(t *testing.T) {
 				next.ServeHTTP(w, r)
 			})
 		},
-		Handlers: map[string]http.Handler{"/hello": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) })},
+		Handlers: map[string]http.Handler{"/hello": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }),
+			"/files/": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.URL.Path)) })},
 	})
 	admin, err := clientcmd.BuildConfigFromFlags("", cp.Kubeconfig())
 	if err != nil {
@@ -142,10 +144,32 @@ func TestUsers(t *testing.T) {
 	if _, err := client.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("what nothing allows: %v", err)
 	}
+	if all, err := kubernetes.NewForConfigOrDie(cp.RESTConfigFor("")).CoreV1().Secrets("").List(t.Context(), metav1.ListOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "RESTConfigFor got no user") {
+		t.Errorf("requests of no user: %v, %v", all, err)
+	}
+	for audience, want := range map[string]bool{"": true, "elsewhere": false} {
+		review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "letmein"}}
+		if audience != "" {
+			review.Spec.Audiences = []string{audience}
+		}
+		reviewed, err := kubernetes.NewForConfigOrDie(cp.RESTConfig()).AuthenticationV1().TokenReviews().Create(t.Context(), review, metav1.CreateOptions{})
+		if err != nil || reviewed.Status.Authenticated != want || want && reviewed.Status.User.Username != "jane" {
+			t.Errorf("a review of the token for the audience %q: %+v, %v", audience, reviewed.Status, err)
+		}
+	}
 	var status int
 	answer, err := client.Discovery().RESTClient().Get().AbsPath("/hello").Do(t.Context()).StatusCode(&status).Raw()
 	if err != nil || string(answer) != "hello" {
 		t.Errorf("the handler: %s, %v", answer, err)
+	}
+	for _, path := range []string{"/files/", "/files/a/b"} {
+		if answer, err := client.Discovery().RESTClient().Get().AbsPath(path).DoRaw(t.Context()); err != nil || strings.Trim(string(answer), "/") != strings.Trim(path, "/") {
+			t.Errorf("the handler of %s: %s, %v", path, answer, err)
+		}
+	}
+	if _, err := client.Discovery().RESTClient().Get().AbsPath("/hello/you").DoRaw(t.Context()); !apierrors.IsNotFound(err) {
+		t.Errorf("a path below that of a handler: %v", err)
 	}
 	unknown := rest.AnonymousClientConfig(admin)
 	web, err := rest.HTTPClientFor(unknown)
@@ -201,6 +225,17 @@ func TestControllers(t *testing.T) {
 				t.Errorf("it ended with %v (start: %v), want %q", failure, err, c.want)
 			}
 		})
+	}
+}
+
+// TestWhileServingThatPanics: it ends its control plane, not the process.
+func TestWhileServingThatPanics(t *testing.T) {
+	cp, err := controlplane.New(controlplane.Options{WhileServing: func(context.Context, func()) error { panic("oops") }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cp.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "panic: oops") {
+		t.Errorf("the start: %v", err)
 	}
 }
 

@@ -206,9 +206,6 @@ func (g *group) Install(environment apiserver.GroupEnvironment) (*genericapiserv
 	info.PrioritizedVersions, info.NegotiatedSerializer = g.versions, withoutProtobuf{g.codecs}
 	for _, r := range g.resources {
 		storages, err := g.storages(r, environment)
-		if err != nil {
-			return nil, fmt.Errorf("make the storage of %s: %w", r.groupResource(), err)
-		}
 		versions := []string{r.Version}
 		for _, version := range r.Versions {
 			versions = append(versions, version.Version)
@@ -218,6 +215,9 @@ func (g *group) Install(environment apiserver.GroupEnvironment) (*genericapiserv
 				info.VersionedResourcesStorageMap[version] = map[string]rest.Storage{}
 			}
 			maps.Copy(info.VersionedResourcesStorageMap[version], storages)
+		}
+		if err != nil {
+			return &info, fmt.Errorf("make the storage of %s: %w", r.groupResource(), err)
 		}
 	}
 	return &info, nil
@@ -274,7 +274,7 @@ func (g *group) withSubresources(r *Resource, storages map[string]rest.Storage,
 		}
 		made, err := sub.Storage(of)
 		if err != nil {
-			return nil, fmt.Errorf("the subresource %s: %w", name, err)
+			return storages, fmt.Errorf("the subresource %s: %w", name, err)
 		}
 		storages[plural+"/"+name] = made
 	}

@@ -62,23 +62,26 @@ type Options struct {
 	Admission []Admission
 	// Middleware wraps the handler of all requests, before authentication; nil for none.
 	Middleware func(http.Handler) http.Handler
-	// Handlers serve paths outside of the Kubernetes API. Requests are authenticated, and
-	// authorized as non-resource URLs.
+	// Handlers serve paths outside of the Kubernetes API; one that ends with / serves all below.
+	// Requests are authenticated, and authorized as non-resource URLs.
 	Handlers map[string]http.Handler
 	// TokenAuthenticators and RequestAuthenticators are asked, in this order, for those
 	// requests that client certificates, service account tokens and the configured
-	// authenticators do not authenticate.
+	// authenticators do not authenticate. Their tokens are for the API's audiences: they leave
+	// Response.Audiences empty.
 	TokenAuthenticators   []authenticator.Token
 	RequestAuthenticators []authenticator.Request
 	// Authorizers are asked in this order before the configured ones (RBAC). Users of the
-	// group system:masters, as the server itself, may do everything whatever they decide.
+	// group system:masters may do everything whatever they decide. The server's controllers are
+	// service accounts of kube-system and the user system:kube-controller-manager, to which RBAC
+	// gives their rights: return DecisionNoOpinion on them, or no namespace is ever deleted.
 	Authorizers []authorizer.Authorizer
 	// Controllers run while the control plane is ready.
 	Controllers []Controller
 	// WhileServing runs from the moment the API answers until the controllers have stopped. The
 	// start goes on, with the controllers, once it has called ready. A stop cancels ctx when
-	// the controllers have ended, and stops the API when it has returned. An error ends the
-	// control plane. nil for none.
+	// the controllers have ended, and stops the API when it has returned. An error, or a
+	// panic, ends the control plane. nil for none.
 	WhileServing func(ctx context.Context, ready func()) error
 	// Manifests are applied before the control plane is ready: CRDs first, then the other
 	// objects in the order of the files. Files with other extensions than .yaml, .yml and
@@ -106,8 +109,9 @@ type Admission struct {
 	Name string
 	// Operations are those that the functions are called for; empty for all.
 	Operations []admission.Operation
-	// Mutate may change attributes.GetObject(), which has the Go type of the resource, or is
-	// unstructured for a custom resource.
+	// Mutate may change attributes.GetObject(). Built-in types have the Go type of the version in
+	// the request ([k8s.io/api/core/v1.ConfigMap]), types of the program that of their stored
+	// version; custom resources are unstructured. It is nil, or has options, for some operations.
 	Mutate func(ctx context.Context, attributes admission.Attributes) error
 	// Validate looks at the object that will be stored, and does not change it.
 	Validate func(ctx context.Context, attributes admission.Attributes) error

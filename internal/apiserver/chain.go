@@ -16,6 +16,7 @@ import (
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/admission"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
@@ -117,9 +118,7 @@ func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 		err = b.chain(native)
 	}
 	if err != nil {
-		if b.caches != nil {
-			b.caches.stop()
-		}
+		b.Discard()
 		return nil, err
 	}
 	return b.Server, nil
@@ -136,14 +135,14 @@ func (b *builder) nativeConfig(ctx context.Context) (*configs, error) {
 		return nil, err
 	}
 	native, initializers, err := controlplane.CreateConfig(b.options, b.generic, b.informers,
-		factory, b.remote.webhooks, nil)
+		factory, b.remote.webhooks, []admission.PluginInitializer{b.drain})
 	if err != nil {
 		return nil, fmt.Errorf("configure the native API server: %w", err)
 	}
 	b.files.take(b.generic, native)
 	b.caches = newCaches(ctx, b.config.Storage.AwaitCaches)
 	b.generic.AdmissionControl = b.admission(b.generic.AdmissionControl)
-	return b.delegates(native, initializers)
+	return b.delegates(native, append([]admission.PluginInitializer{b.drain}, initializers...))
 }
 
 // store replaces the RESTOptionsGetter that the options have set in c.
@@ -187,6 +186,7 @@ func (b *builder) newNative(c *configs, delegate genericapiserver.DelegationTarg
 	if err != nil {
 		return nil, err
 	}
+	b.server = native.GenericAPIServer
 	if err := b.installGroups(native); err != nil {
 		return nil, err
 	}
@@ -209,6 +209,7 @@ func (b *builder) newAggregator(c *configs, delegate genericapiserver.Delegation
 	}
 	var openAPI kube.OpenAPIConfigs
 	if err == nil {
+		b.server = aggregator.GenericAPIServer
 		openAPI, err = kube.TakeOpenAPI(aggregator)
 	}
 	if err != nil {
@@ -239,6 +240,7 @@ func (b *builder) chain(c *configs) error {
 	if err != nil {
 		return err
 	}
+	b.server = extensions.GenericAPIServer
 	delegate := extensions.Delegate()
 	native, err := b.newNative(c, withoutPreparation(delegate, delegate.PrepareRun))
 	if err != nil {
@@ -270,7 +272,7 @@ func (b *builder) chain(c *configs) error {
 	b.loopback.Serve(aggregator.GenericAPIServer.Handler)
 	b.caches.started = b.informers.settle
 	b.caches.factories = []informerFactory{b.informers, extensions, aggregator.APIRegistrationInformers}
-	b.run, b.server, b.crds = prepared.Run, aggregator.GenericAPIServer, extensions
+	b.run, b.crds = prepared.Run, extensions
 	b.registrations, b.stores = aggregator.APIRegistrationInformers, b.generic.RESTOptionsGetter
 	b.resources, b.encryption = b.generic.MergedResourceConfig, b.generic.ResourceTransformers
 	b.Follower = servedtypes.Follower{

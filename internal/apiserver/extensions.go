@@ -50,7 +50,7 @@ type Group interface {
 	Scheme() *runtime.Scheme
 	// Definitions returns the OpenAPI schemas of the types, without those of base.
 	Definitions(base map[string]common.OpenAPIDefinition, ref common.ReferenceCallback) map[string]common.OpenAPIDefinition
-	// Install makes the storage of the resources.
+	// Install makes the storage of the resources. With an error it returns what it has made.
 	Install(GroupEnvironment) (*genericapiserver.APIGroupInfo, error)
 }
 
@@ -146,11 +146,16 @@ func (b *builder) installGroups(server *controlplane.Server) error {
 		}}
 	for _, group := range b.config.Extensions.Groups {
 		info, err := group.Install(environment)
-		if err != nil {
-			return fmt.Errorf("make the API group %s: %w", group.Name(), err)
+		if err == nil {
+			err = server.GenericAPIServer.InstallAPIGroup(info)
 		}
-		if err := server.GenericAPIServer.InstallAPIGroup(info); err != nil {
-			return fmt.Errorf("install the API group %s: %w", group.Name(), err)
+		if err != nil {
+			for _, storages := range info.VersionedResourcesStorageMap {
+				for _, made := range storages {
+					made.Destroy()
+				}
+			}
+			return fmt.Errorf("make the API group %s: %w", group.Name(), err)
 		}
 	}
 	return nil
@@ -200,7 +205,8 @@ func (b *builder) extendAuthentication(c *genericapiserver.Config) {
 	}
 	if list = append(list, added.Requests...); len(list) > 0 {
 		c.Authentication.Authenticator = union.New(c.Authentication.Authenticator,
-			group.NewAuthenticatedGroupAdder(union.New(list...)))
+			group.NewAuthenticatedGroupAdder(
+				authenticator.WrapAudienceAgnosticRequest(c.Authentication.APIAudiences, union.New(list...))))
 	}
 }
 

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
@@ -150,11 +153,16 @@ func (s *Server) endDrain(ctx context.Context, ended <-chan struct{}) {
 // refuse the requests that they match. It returns at once.
 func (s *Server) BuildOpenAPI() { s.openAPI.requestBuild() }
 
-// Discard releases the resources of a server that was never run.
+// Discard releases the resources of a server that was never run, or that [New] could not complete.
 func (s *Server) Discard() {
 	s.loopback.Stop()
-	s.caches.stop()
-	s.server.Destroy()
+	s.drain.end()
+	if s.caches != nil {
+		s.caches.stop()
+	}
+	if s.server != nil {
+		s.server.Destroy()
+	}
 }
 
 // Loopback returns the client configuration for this process. Its requests call the
@@ -167,10 +175,14 @@ func (s *Server) Informers() informers.SharedInformerFactory {
 	return allInformers{s.informers.SharedInformerFactory, s.registrations}
 }
 
-// Handle serves a path outside of the Kubernetes API. Requests are authenticated, and
-// authorized as a non-resource URL. Call it before Run.
+// Handle serves a path outside of the Kubernetes API, and those below if it ends with /. Requests
+// are authenticated, and authorized as a non-resource URL. Call it before Run.
 func (s *Server) Handle(path string, handler http.Handler) {
-	s.server.Handler.NonGoRestfulMux.Handle(path, handler)
+	if mux := s.server.Handler.NonGoRestfulMux; strings.HasSuffix(path, "/") {
+		mux.HandlePrefix(path, handler)
+	} else {
+		mux.Handle(path, handler)
+	}
 }
 
 // Serves reports whether the resource of a built-in API is enabled.
@@ -210,6 +222,14 @@ func newDrain() *drain {
 	d := &drain{}
 	d.graceOver, d.end = context.WithCancel(context.Background())
 	return d
+}
+
+// Initialize implements [admission.PluginInitializer]. The plugins end with the last requests, also in
+// a server that never ran, which does not give upstream's signal.
+func (d *drain) Initialize(plugin admission.Interface) {
+	if ends, ok := plugin.(initializer.WantsDrainedNotification); ok {
+		ends.SetDrainedNotification(d.graceOver.Done())
+	}
 }
 
 // endAfterGrace wraps the whole handler chain.

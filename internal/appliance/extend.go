@@ -111,7 +111,8 @@ func (s *server) runController(ctx context.Context, controller Controller) error
 			}
 			term = leading
 		}
-		if err := callController(term, controller, s.api.Loopback()); err != nil && term.Err() == nil {
+		err := call(func() error { return controller.Run(term, apiserver.AsAdmin(s.api.Loopback())) })
+		if err != nil && term.Err() == nil {
 			return fmt.Errorf("the controller %s failed: %w", controller.Name, err)
 		}
 		<-term.Done()
@@ -119,12 +120,12 @@ func (s *server) runController(ctx context.Context, controller Controller) error
 	return nil
 }
 
-// callController turns a panic into an error.
-func callController(ctx context.Context, controller Controller, client *rest.Config) (err error) {
+// call turns a panic of the program's function into an error.
+func call(f func() error) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("panic: %v\n%s", cause, debug.Stack())
 		}
 	}()
-	return controller.Run(ctx, apiserver.AsAdmin(client))
+	return f()
 }

@@ -142,7 +142,9 @@ func (s *server) start(ctx context.Context) error {
 		return err
 	}
 	if run := s.extension.WhileServing; run != nil {
-		if err := s.supervisor.Start(ctx, lifecycle.Part{Name: "program", Run: run}); err != nil {
+		if err := s.supervisor.Start(ctx, lifecycle.Part{Name: "program", Run: func(ctx context.Context, ready func()) error {
+			return call(func() error { return run(ctx, ready) })
+		}}); err != nil {
 			return err
 		}
 	}

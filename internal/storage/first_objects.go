@@ -50,6 +50,9 @@ func (s *Storage) CreateFirst(ctx context.Context, objects []FirstObject) error 
 	kv := s.connection.GatedKV()
 	for some := range slices.Chunk(puts, objectsInTransaction) {
 		if _, err := kv.Txn(ctx).Then(some...).Commit(); err != nil {
+			if ctx.Err() != nil { // a stop, for which etcd has an error of its own
+				err = context.Cause(ctx)
+			}
 			return fmt.Errorf("write the first objects: %w", err)
 		}
 	}

@@ -98,8 +98,8 @@ func New(connection Connection, config Config, log *slog.Logger) *Storage {
 	}
 	s.population = s.newPopulation(log)
 	s.quota.bytes, s.quota.storage = config.NamespaceBytes, s
-	store.DetectFeatures(ctx, connection.Endpoint, connection.Status)
-	s.unmeasure = store.Measure(connection.Status)
+	store.DetectFeatures(ctx, connection.Endpoint, s.status)
+	s.unmeasure = store.Measure(s.status)
 	return s
 }
 
@@ -176,9 +176,26 @@ func (c Connection) Status(ctx context.Context) (*clientv3.StatusResponse, error
 	return nil, errors.Join(errs...)
 }
 
+// status is [Connection.Status] until Close, which waits for it: the embedded etcd panics when its
+// database is closed meanwhile, and requests to other servers of the process read it for /metrics.
+func (s *Storage) status(ctx context.Context) (*clientv3.StatusResponse, error) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil, errors.New("read the status of etcd: its server has stopped")
+	}
+	s.running.Add(1)
+	s.mu.Unlock()
+	defer s.running.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.background, cancel)()
+	return s.connection.Status(ctx)
+}
+
 // Status returns the status of etcd. If that has errors, it returns them, too.
 func (s *Storage) Status(ctx context.Context) (*clientv3.StatusResponse, error) {
-	status, err := s.connection.Status(ctx)
+	status, err := s.status(ctx)
 	if err != nil {
 		return nil, err
 	}

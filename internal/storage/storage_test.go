@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
@@ -51,6 +53,88 @@ func TestStatusOfAClosedMember(t *testing.T) {
 	cancel()
 	if _, err := connection.Status(ended); err == nil {
 		t.Error("etcd answers after its end")
+	}
+}
+
+// blockingStatus is a client whose Status waits.
+type blockingStatus struct {
+	clientv3.Maintenance
+	begun, goOn chan struct{}
+}
+
+func (b blockingStatus) Status(context.Context, string) (*clientv3.StatusResponse, error) {
+	b.begun <- struct{}{}
+	<-b.goOn
+	return &clientv3.StatusResponse{Version: "3.6.0"}, nil
+}
+
+// TestCloseWaitsForStatus: etcd is closed after Close, and its status must not be read then. The
+// status of each server is read by those that scrape others of the process.
+func TestCloseWaitsForStatus(t *testing.T) {
+	member, stop, err := etcd.Start(t.Context(), etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stop() }()
+	client := *member.Client()
+	blocking := blockingStatus{client.Maintenance, make(chan struct{}), make(chan struct{})}
+	client.Maintenance = blocking
+	s := New(Connection{Client: &client, NewWatcher: member.NewWatcher, Endpoint: t.Name(), Single: true},
+		Config{Prefix: "/registry", CompactionInterval: time.Hour, Timeout: time.Minute}, slog.New(slog.DiscardHandler))
+	<-blocking.begun // by the check of its features
+	read := make(chan error)
+	go func() {
+		_, err := s.Status(t.Context())
+		read <- err
+	}()
+	<-blocking.begun
+	closed := make(chan struct{})
+	go func() { s.Close(); close(closed) }()
+	<-s.background.Done() // Close waits from now on
+	select {
+	case <-closed:
+		t.Fatal("Close has not waited for reads of the status")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(blocking.goOn)
+	if err := <-read; err != nil {
+		t.Error(err)
+	}
+	<-closed
+	if _, err := s.Status(t.Context()); err == nil {
+		t.Error("the status is read after Close")
+	}
+}
+
+// stoppedWrites is a KV whose first write is stopped.
+type stoppedWrites struct {
+	clientv3.KV
+	write stoppedWrite
+}
+
+type stoppedWrite struct {
+	clientv3.Txn
+	stop func()
+}
+
+func (s stoppedWrites) Txn(context.Context) clientv3.Txn { return s.write }
+
+func (s stoppedWrite) Then(...clientv3.Op) clientv3.Txn { return s }
+
+func (s stoppedWrite) Commit() (*clientv3.TxnResponse, error) {
+	s.stop()
+	return nil, errors.New("etcdserver: request cancelled")
+}
+
+// TestFirstObjectsOfAStoppedStart: a stop is not a failure of the write.
+func TestFirstObjectsOfAStoppedStart(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &Storage{connection: Connection{Client: &clientv3.Client{KV: stoppedWrites{write: stoppedWrite{stop: cancel}}}}}
+	getter := fixedGetter{codec: unstructured.UnstructuredJSONScheme}
+	object := FirstObject{Stores: getter, Resource: configMaps, Object: &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap"}}}
+	if err := s.CreateFirst(ctx, []FirstObject{object}); !errors.Is(err, context.Canceled) {
+		t.Errorf("the write said: %v", err)
 	}
 }
 

@@ -78,16 +78,20 @@ func (l *Loopback) Serve(handler http.Handler) {
 // the server is made of stays in memory meanwhile. It may be called once.
 func (l *Loopback) Stop() { close(l.stopped) }
 
+var errStopped = errors.New("the API server of this process has stopped")
+
 // await returns nil when the handler can be called.
 func (l *Loopback) await(ctx context.Context) error {
 	select {
 	case <-l.stopped:
-		return errors.New("the API server of this process has stopped")
+		return errStopped
 	default:
 	}
 	select {
 	case <-l.built:
 		return nil
+	case <-l.stopped: // it was never built
+		return errStopped
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -117,17 +121,14 @@ func (l *Loopback) RoundTrip(request *http.Request) (*http.Response, error) {
 	go exchange.run(l.handler, incoming(ctx, request), func() { unlink(); cancel(nil) })
 	select {
 	case <-exchange.started:
-		return exchange.response, nil
-	case <-ctx.Done():
-		// Both may be true: the response has precedence.
-		select {
-		case <-exchange.started:
-			return exchange.response, nil
-		default:
-		}
-		_ = body.CloseWithError(context.Cause(ctx)) // always nil
-		return nil, context.Cause(ctx)
+	case <-ctx.Done(): // by the client, or as the handler has answered
 	}
+	// The handler may have answered because the client has gone. As over a socket, that is no answer.
+	if err := context.Cause(request.Context()); err != nil {
+		_ = body.CloseWithError(err) // always nil
+		return nil, err
+	}
+	return exchange.response, nil
 }
 
 // incoming is the request as a server sees it.
