@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	kuberuntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
@@ -21,7 +22,8 @@ const idleLeft = 20
 func TestStartThatFails(t *testing.T) {
 	mistake := errors.New("no database")
 	withStorage, withSubresource := boats(), boats()
-	withStorage.Kind, withStorage.ShortNames = "Ship", nil
+	withStorage.Kind, withStorage.ShortNames, withStorage.NewList = "Ship", nil, nil
+	withStorage.New = func() kuberuntime.Object { return &controlplane.Object[struct{}, struct{}]{} }
 	withStorage.Storage = func(controlplane.StorageEnvironment) (rest.Storage, error) { return nil, mistake }
 	withSubresource.Subresources = map[string]controlplane.Subresource{
 		"crew": {Storage: func(controlplane.Parent) (rest.Storage, error) { return nil, mistake }},
