@@ -26,7 +26,7 @@ var badConfigurations = map[string]struct {
 	"controller":           {"controllerManager:\n  controllers: ['*', '-garbage-collector']", 4, []string{"controllerManager.controllers: no such controller: garbage-collector", "garbage-collector-controller"}},
 	"admission plugin":     {"apiServer:\n  admission:\n    enablePlugins: [NamespaceLifecicle]", 5, []string{"apiServer.admission.enablePlugins", "NamespaceLifecicle"}},
 	"feature gate":         {"apiServer:\n  featureGates:\n    NoSuchFeature: true", 4, []string{"apiServer.featureGates", "NoSuchFeature"}},
-	"group":                {"apiServer:\n  runtimeConfig:\n    nothing.example.com/v1: true", 5, []string{"apiServer.runtimeConfig", "nothing.example.com"}},
+	"group":                {"apiServer:\n  runtimeConfig:\n    nothing.example.com/v1: true", 4, []string{"apiServer.runtimeConfig", "nothing.example.com"}},
 	"missing file":         {"apiServer:\n  audit:\n    policyFile: /nowhere/policy.yaml", 5, []string{"apiServer.audit.policyFile", "/nowhere/policy.yaml", "no such file"}},
 	"client authority":     {"apiServer:\n  authentication:\n    clientCAFile: /dev/null", 5, []string{"apiServer.authentication.clientCAFile", "/dev/null"}},
 	"token key":            {"apiServer:\n  authentication:\n    serviceAccountKeyFiles: [/dev/null]", 5, []string{"apiServer.authentication.serviceAccountKeyFiles[0]", "/dev/null holds no RSA or ECDSA key"}},

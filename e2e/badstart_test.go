@@ -93,7 +93,7 @@ func TestDataDirectoryOfANewerVersion(t *testing.T) {
 	if err := os.WriteFile(stamp, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	failsToStart(t, dir, nil, stamp, "not readable", "restore it from a backup")
+	failsToStart(t, dir, nil, stamp, "not readable", "remove it, and start the release that was used last")
 }
 
 // TestCorruptFilesInTheDataDirectory: unreadable files are neither replaced nor
