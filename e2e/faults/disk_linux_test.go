@@ -214,9 +214,14 @@ func TestFullDiskOfPlanes(t *testing.T) {
 	if !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "the disk of ") {
 		t.Errorf("the first start gets %v", err)
 	}
-	if _, err := objects.Create(t.Context(), newPlane("another", ""), metav1.CreateOptions{}); !refused(err) {
-		t.Errorf("the creation of another one gets %v", err)
-	}
+	harness.Eventually(t, "the creation of another one is refused", func() error {
+		o := newPlane("", "")
+		o.SetGenerateName("another-")
+		if _, err := objects.Create(t.Context(), o, metav1.CreateOptions{}); !refused(err) {
+			return fmt.Errorf("it gets %w", err)
+		}
+		return nil
+	})
 	healthy(t, s, "/livez")
 	d.free()
 	for _, name := range names {
