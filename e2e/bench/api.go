@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -244,27 +243,6 @@ func (w *watch) awaitDeleted(n int) error {
 		}
 	}
 	return nil
-}
-
-// bookmark returns the resourceVersion of the next event, a bookmark.
-func (w *watch) bookmark() (string, error) {
-	line, err := w.next()
-	if err != nil {
-		return "", err
-	}
-	var event struct {
-		Type   string
-		Object struct {
-			Metadata struct{ ResourceVersion string }
-		}
-	}
-	if err := json.Unmarshal(line, &event); err != nil {
-		return "", fmt.Errorf("read an event: %w", err)
-	}
-	if event.Type != "BOOKMARK" {
-		return "", fmt.Errorf("the watch has an event that is no bookmark: %s", line)
-	}
-	return event.Object.Metadata.ResourceVersion, nil
 }
 
 // close ends the watch.

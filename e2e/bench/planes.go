@@ -65,7 +65,7 @@ func measurePlanes(ctx context.Context, b *bench, s side) (values []float64, err
 		}
 	}
 	before := usage{}
-	var revisions []string // at which they sleep
+	var revisions []string // nothing was written afterwards
 	err = b.withPlanes(ctx, dir, func(p *planesHost) (err error) {
 		values, revisions, err = p.measure(ctx)
 		before = p.before
@@ -122,8 +122,8 @@ func (b *bench) withPlanes(ctx context.Context, dir string, use func(*planesHost
 
 func planePath(i int) string { return fmt.Sprintf("/clusters/plane-%d", i) }
 
-// measure returns the values up to that of /metrics, and the revisions at which the control planes sleep.
-func (p *planesHost) measure(ctx context.Context) (values []float64, sleeping []string, err error) {
+// measure returns the values up to that of /metrics, and the resourceVersions from which it has watched.
+func (p *planesHost) measure(ctx context.Context) (values []float64, watchedFrom []string, err error) {
 	// What the first one adds is of the process.
 	if err := p.put(ctx, p.made+planesAwake, ""); err != nil {
 		return nil, nil, err
@@ -138,7 +138,11 @@ func (p *planesHost) measure(ctx context.Context) (values []float64, sleeping []
 	if err != nil {
 		return nil, nil, err
 	}
-	watches, err := p.openWatches(ctx, p.listRevision)
+	watches, err := p.openWatches(ctx, func(ctx context.Context, i int) (string, error) {
+		revision, err := p.listRevision(ctx, i)
+		watchedFrom = append(watchedFrom, revision)
+		return revision, err
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -146,14 +150,7 @@ func (p *planesHost) measure(ctx context.Context) (values []float64, sleeping []
 	if err != nil {
 		return nil, nil, err
 	}
-	for i, w := range watches {
-		if i%planeWatches == 0 {
-			revision, err := w.bookmark()
-			if err != nil {
-				return nil, nil, err
-			}
-			sleeping = append(sleeping, revision)
-		}
+	for _, w := range watches {
 		w.close()
 	}
 	bare, goroutines, lines, _, err := p.asleep(ctx)
@@ -168,7 +165,7 @@ func (p *planesHost) measure(ctx context.Context) (values []float64, sleeping []
 	if err != nil {
 		return nil, nil, err
 	}
-	return []float64{first, rate, watched, bare, goroutines, size, median(wakes), slices.Max(wakes), awake, lines}, sleeping, nil
+	return []float64{first, rate, watched, bare, goroutines, size, median(wakes), slices.Max(wakes), awake, lines}, watchedFrom, nil
 }
 
 // now returns what the process takes.

@@ -51,6 +51,9 @@ import (
 // notStatus begins messages about an error that is not of the API.
 const notStatus = `"Unhandled Error" err="apiserver received an error that is not an metav1.Status: &errors.errorString`
 
+// unwritten begins messages about an answer that nobody gets.
+const unwritten = `"Unhandled Error" err="apiserver was unable to write a `
+
 // harmlessPrefixes begin such messages.
 var harmlessPrefixes = []string{
 	// The file of an option that is not set.
@@ -66,8 +69,6 @@ var harmlessPrefixes = []string{
 	// A webhook rejected a request, and the client got its message.
 	"rejected by webhook ",
 	// A client disconnected.
-	`"Unhandled Error" err="apiserver was unable to write a JSON response: http: Handler timeout"`,
-	`"Unhandled Error" err="apiserver was unable to write a fallback JSON response: http: Handler timeout"`,
 	notStatus + `{s:\"http: Handler timeout\"}`,
 	notStatus + `{s:\"body closed by handler\"}`,
 	notStatus + `{s:\"context canceled\"}`,
@@ -83,6 +84,9 @@ var harmlessPrefixes = []string{
 
 // harmlessPairs are the beginning and another part of such messages.
 var harmlessPairs = [][2]string{
+	// A client disconnected, or a control plane went to sleep.
+	{unwritten, "JSON response: http: Handler timeout"},
+	{unwritten, "JSON response: context canceled"},
 	// An aggregated server is down; the condition of its APIService reports it.
 	{`"Failed to watch"`, "the server is currently unable to handle the request"},
 	// The kernel gives the user no further instance of inotify: the file is read each minute.
