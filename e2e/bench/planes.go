@@ -36,7 +36,6 @@ var planesRows = []row{
 	{name: "planes: lines of /metrics that each asleep adds", unit: plain},
 	{name: "planes: what all add to a warm start", unit: inSeconds, limit: 0.1},
 	{name: "planes: memory of each that has slept since the start", unit: inBytes, limit: 100e3},
-	{name: fmt.Sprintf("planes: memory of each that has slept since the start with %d watches", planeWatches), unit: inBytes, limit: 250e3},
 	{name: "planes: deletion of each", unit: inSeconds, limit: 0.06},
 }
 
@@ -65,9 +64,8 @@ func measurePlanes(ctx context.Context, b *bench, s side) (values []float64, err
 		}
 	}
 	before := usage{}
-	var revisions []string // nothing was written afterwards
 	err = b.withPlanes(ctx, dir, func(p *planesHost) (err error) {
-		values, revisions, err = p.measure(ctx)
+		values, err = p.measure(ctx)
 		before = p.before
 		return err
 	})
@@ -80,19 +78,8 @@ func measurePlanes(ctx context.Context, b *bench, s side) (values []float64, err
 		if err != nil {
 			return err
 		}
-		watches, err := p.openWatches(ctx, func(_ context.Context, i int) (string, error) { return revisions[i], nil })
-		if err != nil {
-			return err
-		}
-		watched, _, _, _, err := p.asleep(ctx)
-		if err != nil {
-			return err
-		}
-		for _, w := range watches {
-			w.close()
-		}
 		took, err := p.deletion(ctx)
-		values = append(values, p.firstWrite.Seconds()-warm, slept, watched, took)
+		values = append(values, p.firstWrite.Seconds()-warm, slept, took)
 		return err
 	})
 	return values, err
@@ -122,50 +109,47 @@ func (b *bench) withPlanes(ctx context.Context, dir string, use func(*planesHost
 
 func planePath(i int) string { return fmt.Sprintf("/clusters/plane-%d", i) }
 
-// measure returns the values up to that of /metrics, and the resourceVersions from which it has watched.
-func (p *planesHost) measure(ctx context.Context) (values []float64, watchedFrom []string, err error) {
+// measure returns the values up to that of /metrics.
+func (p *planesHost) measure(ctx context.Context) ([]float64, error) {
 	// What the first one adds is of the process.
 	if err := p.put(ctx, p.made+planesAwake, ""); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if _, _, _, _, err := p.asleep(ctx); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	var err error
 	if p.before, p.goroutines, p.metrics, err = p.now(ctx); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	first, rate, err := p.make(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	watches, err := p.openWatches(ctx, func(ctx context.Context, i int) (string, error) {
-		revision, err := p.listRevision(ctx, i)
-		watchedFrom = append(watchedFrom, revision)
-		return revision, err
-	})
+	watches, err := p.openWatches(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	watched, _, _, size, err := p.asleep(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for _, w := range watches {
 		w.close()
 	}
 	bare, goroutines, lines, _, err := p.asleep(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	wakes, err := p.wake(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	awake, err := p.awake(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return []float64{first, rate, watched, bare, goroutines, size, median(wakes), slices.Max(wakes), awake, lines}, watchedFrom, nil
+	return []float64{first, rate, watched, bare, goroutines, size, median(wakes), slices.Max(wakes), awake, lines}, nil
 }
 
 // now returns what the process takes.
@@ -228,28 +212,20 @@ func (p *planesHost) make(ctx context.Context) (one, rate float64, err error) {
 	return median(times), float64(p.made-planesAlone) / since(began), err
 }
 
-// listRevision returns the resourceVersion of a list of the config maps of one.
-func (p *planesHost) listRevision(ctx context.Context, i int) (string, error) {
-	data, err := p.do(ctx, http.MethodGet, planePath(i)+configMapsPath("default"), nil)
-	if err != nil {
-		return "", err
-	}
-	var list struct {
-		Metadata struct{ ResourceVersion string }
-	}
-	err = json.Unmarshal(data, &list)
-	return list.Metadata.ResourceVersion, err
-}
-
-// openWatches opens planeWatches watches of each from a resourceVersion.
-func (p *planesHost) openWatches(ctx context.Context, from func(context.Context, int) (string, error)) (watches []*watch, err error) {
+func (p *planesHost) openWatches(ctx context.Context) (watches []*watch, err error) {
 	for i := range p.made {
-		revision, err := from(ctx, i)
+		data, err := p.do(ctx, http.MethodGet, planePath(i)+configMapsPath("default"), nil)
 		if err != nil {
 			return nil, err
 		}
+		var list struct {
+			Metadata struct{ ResourceVersion string }
+		}
+		if err := json.Unmarshal(data, &list); err != nil {
+			return nil, err
+		}
 		for range planeWatches {
-			w, err := p.watch(ctx, planePath(i)+configMapsPath("default"), "allowWatchBookmarks=true&resourceVersion="+revision)
+			w, err := p.watch(ctx, planePath(i)+configMapsPath("default"), "allowWatchBookmarks=true&resourceVersion="+list.Metadata.ResourceVersion)
 			if err != nil {
 				return nil, err
 			}
