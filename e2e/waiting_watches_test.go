@@ -117,6 +117,12 @@ func TestClientsOfTypesWithoutObjects(t *testing.T) {
 	harness.Contains(t, s.Kubectl("", "get", k.crd()), "No resources found")
 	harness.Contains(t, s.Kubectl("", "get", k.crd(), "-o", "json"), `"items": []`)
 	harness.Contains(t, s.Kubectl("", "get", "--raw", "/apis/"+k.group+"/v1/"+k.plural), `"kind":"`+k.name+`List"`, `"items":[]`)
+	cluster := newKind()
+	s.Kubectl(cluster.definition("Cluster"), "create", "-f", "-")
+	t.Cleanup(func() { s.Kubectl("", "delete", "crd", cluster.crd(), "--wait=false") })
+	if out, err := s.TryKubectl("", "get", cluster.crd(), "--field-selector=metadata.namespace=x"); err == nil {
+		t.Errorf("a selector of the namespace of a cluster-scoped type is not refused: %s", out)
+	}
 
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(s.Dynamic(), 0)
 	informer := factory.ForResource(k.resource()).Informer()

@@ -70,10 +70,10 @@ func NewHandler(base http.Handler, source Source, release string, log *slog.Logg
 // packages do.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch known := h.index(); {
+	case r.URL.Path == v3Path:
+		h.serveIndex(w, r)
 	case len(known) == 0:
 		h.base.ServeHTTP(w, r)
-	case r.URL.Path == v3Path:
-		h.serveIndex(w, r, known)
 	case r.URL.Path == v2Path:
 		h.serveV2(w, r, known)
 	default:
@@ -125,13 +125,13 @@ func (h *Handler) baseIndex(r *http.Request) (*handler3.OpenAPIV3Discovery, erro
 }
 
 // serveIndex lists the v3 documents.
-func (h *Handler) serveIndex(w http.ResponseWriter, r *http.Request, known index) {
+func (h *Handler) serveIndex(w http.ResponseWriter, r *http.Request) {
 	list, err := h.baseIndex(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	for path, gv := range known {
+	for path, gv := range h.index() { // after the wait for base: definitions may have come meanwhile
 		if _, other := list.Paths[path]; !other {
 			list.Paths[path] = handler3.OpenAPIV3DiscoveryGroupVersion{ServerRelativeURL: serverRelativeURL(path, gv.hash)}
 		}

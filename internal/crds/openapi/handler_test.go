@@ -447,3 +447,19 @@ func TestIndexIsKept(t *testing.T) {
 		t.Error("the change does not show")
 	}
 }
+
+// TestIndexAfterWaitingForOthers: at a start, the documents of the others come after the definitions.
+func TestIndexAfterWaitingForOthers(t *testing.T) {
+	source := &definitions{}
+	base := others(t)
+	h := NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		source.mu.Lock()
+		source.whole = append(source.whole, definition("Widget", "example.com", "v1"))
+		source.mu.Unlock()
+		source.changes.Add(1)
+		base.ServeHTTP(w, r)
+	}), source, "v1", slog.New(slog.NewTextHandler(t.Output(), nil)))
+	if documentURL(t, h, "apis/example.com/v1") == "" {
+		t.Error("the index does not list a definition that came while it waited")
+	}
+}

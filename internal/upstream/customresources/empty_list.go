@@ -63,7 +63,8 @@ func (p *PlainRequest) Version() schema.GroupVersion {
 	return schema.GroupVersion{Group: p.Info.APIGroup, Version: p.Info.APIVersion}
 }
 
-// fieldsWithoutSchema are the fields that field selectors of every type may use.
+// fieldsWithoutSchema are the fields that field selectors of every type may use; metadata.namespace
+// only those of types in namespaces.
 var fieldsWithoutSchema = []string{"metadata.name", "metadata.namespace"}
 
 // NewPlainRequest returns nil for other requests and for those with an error:
@@ -98,7 +99,8 @@ func NewPlainRequest(r *http.Request, info *request.RequestInfo,
 	}
 	if p.Options.FieldSelector != nil {
 		for _, requirement := range p.Options.FieldSelector.Requirements() {
-			if !slices.Contains(fieldsWithoutSchema, requirement.Field) {
+			if !slices.Contains(fieldsWithoutSchema, requirement.Field) ||
+				requirement.Field == "metadata.namespace" && crd.Spec.Scope != apiextensionsv1.NamespaceScoped {
 				return nil
 			}
 		}
