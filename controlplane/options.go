@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/rest"
@@ -76,6 +77,11 @@ type Options struct {
 	// service accounts of kube-system and the user system:kube-controller-manager, to which RBAC
 	// gives their rights: return DecisionNoOpinion on them, or no namespace is ever deleted.
 	Authorizers []authorizer.Authorizer
+	// Audit returns where audit events go, given where the configuration sends them: nil for
+	// nowhere. Without an audit policy in the configuration there are none.
+	Audit func(configured audit.Backend) audit.Backend
+	// OwnMetrics leaves what the libraries count for the whole process out of /metrics.
+	OwnMetrics bool
 	// Controllers run while the control plane is ready.
 	Controllers []Controller
 	// WhileServing runs from the moment the API answers until the controllers have stopped. The

@@ -17,9 +17,9 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
-// checkEncryptedResources returns an error for each configured resource that the server
-// does not store: because of such a mistake the meant resource would be stored in plain
-// text. Custom resources cannot be checked.
+// checkEncryptedResources returns an error for each configured resource that no server stores:
+// because of such a mistake the meant resource would be stored in plain text. Custom resources
+// cannot be checked. Control planes have the list of their host, and profiles of their own.
 func (o *Options) checkEncryptedResources() error {
 	resources := o.settings.APIServer.Encryption.Resources
 	var errs []error
@@ -49,7 +49,7 @@ func (o *Options) checkEncryptedResources() error {
 // nothing.
 func (o *Options) unknownResource(text string) string {
 	resource := schema.ParseGroupResource(text)
-	if text == "*.*" || text == "*." || o.profile.storesMore(resource) {
+	if text == "*.*" || text == "*." || isWorkload(resource) {
 		return ""
 	}
 	names, builtIn := kube.StoredTypes[resource.Group]

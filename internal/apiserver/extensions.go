@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/group"
 	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
@@ -40,6 +41,8 @@ type Extensions struct {
 	Tokens      []authenticator.Token
 	Requests    []authenticator.Request
 	Authorizers []authorizer.Authorizer
+	Audit       func(audit.Backend) audit.Backend // nil for the configured one
+	OwnMetrics  bool                              // without those of the process
 }
 
 // Group is an API group of Go types.

@@ -49,6 +49,9 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 	c := applied.Config
 	b.generic, b.informers, b.rbac = c, &readyInformers{SharedInformerFactory: applied.Informers}, applied.RBAC
 	b.extendAuthorization(c)
+	if extend := b.config.Extensions.Audit; extend != nil {
+		c.AuditBackend = extend(c.AuditBackend)
+	}
 	c.EffectiveVersion = builtVersion{c.EffectiveVersion}
 	// kube.EnsureRBAC does the work of the first one.
 	c.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName, kube.TokenTrackingHook)

@@ -17,10 +17,10 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
-// installMetrics serves /metrics with the metrics of upstream's registry, of
-// prometheus' default registry, which etcd uses, of the remote availability controller
-// (see gather), of custom resources, of the objects in the store, and with Config.Metrics. The
-// first two have the metrics of all servers of the process.
+// installMetrics serves /metrics with the metrics of upstream's registry, of prometheus' default
+// registry, which etcd uses, of the remote availability controller, of custom resources, of the
+// objects in the store, and with Config.Metrics. The first two have the metrics of all servers of
+// the process: a server with OwnMetrics has neither, and resets nothing.
 func (b *builder) installMetrics(server *genericapiserver.GenericAPIServer, extensions *crds.Server) error {
 	registry := prometheus.NewRegistry()
 	for _, collector := range slices.Concat(extensions.Metrics(),
@@ -29,13 +29,15 @@ func (b *builder) installMetrics(server *genericapiserver.GenericAPIServer, exte
 			return fmt.Errorf("register the metrics of the server: %w", err)
 		}
 	}
-	merged := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return gather(b.remote.metrics) })
-	scrape := promhttp.HandlerFor(prometheus.Gatherers{merged, registry}, promhttp.HandlerOpts{})
-	reset := legacyregistry.HandlerWithReset()
+	sources, own := prometheus.Gatherers{b.remote.metrics, registry}, b.config.Extensions.OwnMetrics
+	if !own {
+		sources = append(sources, prometheus.GathererFunc(gather))
+	}
+	scrape, reset := promhttp.HandlerFor(sources, promhttp.HandlerOpts{}), legacyregistry.HandlerWithReset()
 	mux := server.Handler.NonGoRestfulMux
 	mux.Unregister("/metrics")
 	mux.HandleFunc("/metrics", func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodDelete {
+		if r.Method == http.MethodDelete && !own {
 			reset.ServeHTTP(w, r)
 			return
 		}
@@ -52,36 +54,23 @@ func isOfEncryptionKey(metric *dto.Metric) bool {
 	})
 }
 
-// gather returns the metric families of upstream's registry, merged with those of the
-// remote availability controller, and the families of the default registry that upstream's
-// lacks: both registries collect metrics of the process and of the Go runtime.
-func gather(remote prometheus.Gatherer) ([]*dto.MetricFamily, error) {
+// gather returns the metric families of upstream's registry, and those of the default registry that
+// upstream's lacks: both registries collect metrics of the process and of the Go runtime.
+func gather() ([]*dto.MetricFamily, error) {
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {
 		return families, err
 	}
 	families = slices.DeleteFunc(families,
 		func(family *dto.MetricFamily) bool { return storage.IsObjectMetric(family.GetName()) })
-	seen := map[string]*dto.MetricFamily{}
+	seen := map[string]bool{}
 	for _, family := range families {
 		family.Metric = slices.DeleteFunc(family.Metric, isOfEncryptionKey)
-		seen[family.GetName()] = family
-	}
-	remotes, err := remote.Gather()
-	if err != nil {
-		return families, err
-	}
-	for _, family := range remotes {
-		if local := seen[family.GetName()]; local != nil {
-			local.Metric = append(local.Metric, family.Metric...)
-			continue
-		}
-		seen[family.GetName()] = family
-		families = append(families, family)
+		seen[family.GetName()] = true
 	}
 	others, err := prometheus.DefaultGatherer.Gather()
 	for _, family := range others {
-		if seen[family.GetName()] == nil {
+		if !seen[family.GetName()] {
 			families = append(families, family)
 		}
 	}

@@ -143,12 +143,12 @@ func (p profile) addHealthChecks(c *genericapiserver.Config) {
 	}
 }
 
-// storesMore reports whether only this profile stores the resource, or one of the group if
-// the resource is "*".
-func (p profile) storesMore(resource schema.GroupResource) bool {
+// isWorkload reports whether only the profile kubernetes stores the resource, or one of the group
+// if the resource is "*".
+func isWorkload(resource schema.GroupResource) bool {
 	names := workloads.StoredTypes[resource.Group]
-	return p.all != nil && (slices.Contains(names, resource.Resource) || resource.Resource == "*" && len(names) > 0 ||
-		resource == workloads.IPAddresses)
+	return slices.Contains(names, resource.Resource) || resource.Resource == "*" && len(names) > 0 ||
+		resource == workloads.IPAddresses
 }
 
 // newServer creates the native API server with its types.

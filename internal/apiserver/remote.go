@@ -35,7 +35,7 @@ type remote struct {
 	resolver     *endpoints.Resolver
 	services     apiregistrationlisters.APIServiceLister // set with the aggregator
 	// metrics are those of the remote availability controller. Upstream's registry has
-	// metrics of the same names, of the local controller; gather merges both. It is not a
+	// metrics of the same names, of the local controller; /metrics has both. It is not a
 	// [metrics.KubeRegistry]: the process keeps those after their server has stopped.
 	metrics *prometheus.Registry
 }

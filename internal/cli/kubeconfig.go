@@ -38,7 +38,11 @@ FILE.backup.
 mapped port. The file of the server stays as it is. If the server's certificate does
 not have that host, the kubeconfig names one that the certificate has
 (tls-server-name); for clients that do not support this, start the server with
---tls-san HOST.`,
+--tls-san HOST.
+
+--plane prints it with the address of a control plane. It stays that of the administrator
+of the server and of all its control planes: keep it, and make others with
+"kube-hyper-mini kubeconfig create NAME --plane PLANE".`,
 		Example: `  kube-hyper-mini kubeconfig -o admin.kubeconfig
   kube-hyper-mini kubeconfig --merge --context mini --use
   kube-hyper-mini kubeconfig --server https://127.0.0.1:32768 > admin.kubeconfig
@@ -96,6 +100,10 @@ func (f *kubeconfigFlags) write(cmd *cobra.Command) error {
 	}
 	if err != nil {
 		return err
+	}
+	if f.plane != "" {
+		cmd.PrintErrf("it is that of the administrator of the server and of all its control planes;\n"+
+			"for others: kube-hyper-mini kubeconfig create NAME --plane %s\n", f.plane)
 	}
 	if f.merge {
 		return f.mergeInto(cmd.OutOrStdout(), data)

@@ -85,3 +85,21 @@ func TestKubeconfigOfAPlane(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestKubeconfigOfTheHost: whoever writes the kubeconfig for a control plane learns that it is that of
+// the administrator of the whole server.
+func TestKubeconfigOfTheHost(t *testing.T) {
+	server, _ := issuer(t)
+	dir := t.TempDir()
+	administrator(t, filepath.Join(dir, "admin.kubeconfig"), server, server.URL, "")
+	for plane, note := range map[string]string{"": "", "acme": "kubeconfig create NAME --plane acme\n"} {
+		args := []string{"kubeconfig", "--data-dir", dir, "-o", filepath.Join(dir, plane+".written")}
+		if plane != "" {
+			args = append(args, "--plane", plane)
+		}
+		out, errs, code := runCLI(t, args...)
+		if code != ExitOK || out != "" || (errs != "") != (note != "") || !strings.HasSuffix(errs, note) {
+			t.Errorf("%v: exit code %d:\n%s%s", args, code, out, errs)
+		}
+	}
+}

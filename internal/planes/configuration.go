@@ -42,6 +42,9 @@ func configuration(host *config.ServerConfiguration, name, journal string, spec 
 	cfg := config.Default()
 	cfg.DataDir = Dir(host.DataDir, name)
 	cfg.APIServer.FeatureGates, cfg.Limits = host.APIServer.FeatureGates, host.Limits
+	cfg.APIServer.Audit.PolicyFile = host.APIServer.Audit.PolicyFile // for what goes to planeAudit
+	cfg.APIServer.Encryption = host.APIServer.Encryption
+	cfg.APIServer.Flags["profiling"] = "false" // it is that of the process
 	cfg.APIServer.Authentication.MaxTokenExpiration = host.APIServer.Authentication.MaxTokenExpiration
 	cfg.ControllerManager.Controllers = host.ControllerManager.Controllers
 	// References to Services reach what those of the host reach. The address is not listened on:
@@ -52,7 +55,8 @@ func configuration(host *config.ServerConfiguration, name, journal string, spec 
 		cfg.Etcd.Embedded.QuotaBackend = bytes
 	}
 	cfg.APIs.Profile = cmp.Or(spec.Profile, cfg.APIs.Profile)
-	cfg.Backup.Dir, cfg.Backup.EncryptTo = BackupDir(host, name), host.Backup.EncryptTo
+	cfg.Backup.Dir = BackupDir(host, name)
+	cfg.Backup.EncryptTo, cfg.Backup.Endpoint = host.Backup.EncryptTo, host.Backup.Endpoint
 	cfg.Backup.Schedule, cfg.Backup.Keep = spec.Backup.Schedule, cmp.Or(spec.Backup.Keep, cfg.Backup.Keep)
 	if spec.Journal != nil && host.Planes.Journal != "" {
 		cfg.Journal = host.Journal
@@ -74,8 +78,7 @@ func (p *plane) publish(ctx context.Context, cfg *config.ServerConfiguration) (r
 	if err := wait.PollUntilContextCancel(ctx, madePoll, true, ready); err != nil {
 		return "", fmt.Errorf("wait until the host is ready: %w", context.Cause(ctx))
 	}
-	cfg.APIServer.Flags = map[string]config.Scalar{
-		"service-account-jwks-uri": config.Scalar(URL(m.config.URL(), p.name) + "/openid/v1/jwks")}
+	cfg.APIServer.Flags["service-account-jwks-uri"] = config.Scalar(URL(m.config.URL(), p.name) + "/openid/v1/jwks")
 	host := m.config.Host
 	return cmp.Or(host.Serving.CAFile, pki.New(filepath.Join(host.DataDir, "pki"), pki.Names{}).ServerCA()), nil
 }

@@ -60,11 +60,17 @@ func newTwins(t *testing.T) *twins {
 // get returns the status and the body of the answer to a request of the host's administrator.
 func (h *testHost) get(t *testing.T, path string) (status int, body string) {
 	t.Helper()
+	return h.do(t, http.MethodGet, path)
+}
+
+// do is get with another method.
+func (h *testHost) do(t *testing.T, method, path string) (status int, body string) {
+	t.Helper()
 	client, err := rest.HTTPClientFor(h.config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.config.Host+path, nil)
+	request, err := http.NewRequestWithContext(t.Context(), method, h.config.Host+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -319,3 +319,32 @@ func TestDamageOfOne(t *testing.T) {
 		return err == nil
 	})
 }
+
+// TestMetricsOfOthers: the metrics of a control plane have its own types and objects only, and nobody
+// resets those of the process there, or sees its profiles.
+func TestMetricsOfOthers(t *testing.T) {
+	t.Parallel()
+	w := newTwins(t)
+	const ofBeta, requests = `group="example.com",resource="widgets",scope="resource",subresource="",verb="POST",version="v2"`, "apiserver_request_total{"
+	for name, path := range map[string]string{"the host": "", "acme": "/clusters/acme"} {
+		status, page := w.get(t, path+"/metrics")
+		if status != http.StatusOK || !strings.Contains(page, "kube_hyper_mini_ready 1") {
+			t.Errorf("%s: %d:\n%s", name, status, page)
+		}
+		if path == "" && !strings.Contains(page, ofBeta) {
+			t.Errorf("the metrics of the process lack those of beta:\n%s", page)
+		}
+		if path != "" && (strings.Contains(page, `"v2"`) || strings.Contains(page, requests)) {
+			t.Errorf("the metrics of acme have those of others:\n%s", page)
+		}
+	}
+	w.do(t, http.MethodDelete, "/clusters/acme/metrics")
+	if _, page := w.get(t, "/metrics"); !strings.Contains(page, ofBeta) {
+		t.Error("acme has reset the metrics of the host")
+	}
+	for _, path := range []string{"/debug/pprof/", "/debug/flags/v"} {
+		if status, _ := w.get(t, "/clusters/acme"+path); status != http.StatusNotFound {
+			t.Errorf("%s: %d", path, status)
+		}
+	}
+}

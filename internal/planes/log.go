@@ -4,6 +4,9 @@ import (
 	"context"
 	"log/slog"
 
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/apiserver/pkg/audit"
+
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
@@ -48,4 +51,22 @@ func (p *plane) forgetLog() {
 	if p.logger != nil && len(logging.Warnings(p.logger)) == 0 {
 		p.logger = nil
 	}
+}
+
+// planeAudit sends the audit events of a control plane where those of the host go, with the path that
+// clients see. Upstream's own log would keep a file and a goroutine after each sleep.
+type planeAudit struct {
+	audit.Backend               // runs nothing
+	host          audit.Backend // nil for none
+	plane         string
+}
+
+// ProcessEvents implements [audit.Sink]. Requests go on changing their events.
+func (a planeAudit) ProcessEvents(events ...*auditinternal.Event) bool {
+	for i, event := range events {
+		copied := *event
+		copied.RequestURI = prefix + a.plane + event.RequestURI
+		events[i] = &copied
+	}
+	return a.host == nil || a.host.ProcessEvents(events...)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/client-go/dynamic"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
@@ -50,7 +51,8 @@ type Config struct {
 // Manager runs the control planes of one host. It is safe for concurrent use.
 type Manager struct {
 	config         Config
-	host           http.Handler // of the host, set before it serves
+	host           http.Handler  // of the host, set before it serves
+	audit          audit.Backend // of the host, or nil; set with host
 	administrators *administrators
 	starts         chan struct{}           // a token for each start under way
 	queue          *reconcile.Loop[string] // of ControlPlanes, by name; set by run before there is a plane
@@ -86,6 +88,10 @@ func (m *Manager) Extend(o *controlplane.Options) {
 	o.Admission = append(o.Admission, controlplane.Admission{Name: "planes",
 		Operations: []admission.Operation{admission.Create, admission.Update}, Mutate: addFinalizer})
 	o.Controllers = append(o.Controllers, controlplane.Controller{Name: "planes", Run: m.run})
+	o.Audit = func(configured audit.Backend) audit.Backend {
+		m.audit = configured
+		return configured
+	}
 	o.Middleware = func(next http.Handler) http.Handler {
 		m.host = next
 		return http.HandlerFunc(m.serve)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 
 	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
@@ -100,7 +101,11 @@ func (p *plane) launch(ctx context.Context, spec Spec, manifests fs.FS) (*contro
 			return next
 		},
 		RequestAuthenticators: []authenticator.Request{p.manager.administrators.of(p.name)},
-		WhileServing:          p.whileServing,
+		OwnMetrics:            true,
+		Audit: func(audit.Backend) audit.Backend {
+			return planeAudit{audit.Union(), p.manager.audit, p.name}
+		},
+		WhileServing: p.whileServing,
 	})
 	if err != nil {
 		return nil, err
