@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"mime"
 	"net/http"
+	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -153,12 +153,11 @@ const (
 	formatListPatch // JSON whose lists are merged with those of the object
 )
 
-// bodyFormat returns the encoding that the request names.
+// bodyFormat returns the encoding that the request names. As upstream's handler of patches, it takes
+// any parameters.
 func bodyFormat(r *http.Request) bodyType {
-	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	switch {
-	case err != nil:
-		return formatJSON
+	mediaType, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	switch mediaType = strings.ToLower(strings.TrimSpace(mediaType)); {
 	case mediaType == runtime.ContentTypeYAML, mediaType == "application/apply-patch+yaml":
 		return formatYAML
 	case mediaType == runtime.ContentTypeProtobuf:
