@@ -15,7 +15,7 @@ type Limits struct {
 	PatchEntries int `json:"patchEntries"`
 	// LargestHeader is the size of the header of a request with its path and query.
 	LargestHeader resource.Quantity `json:"largestHeader"`
-	// LargestReview is the size of the body of a review, which any user may send.
+	// LargestReview is the size of the body of a review, which any user may send, and of a deletion.
 	LargestReview resource.Quantity `json:"largestReview"`
 	// WritesAtOnce is the size of the bodies of one user that are handled at a time.
 	WritesAtOnce resource.Quantity `json:"writesAtOnce"`

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
@@ -37,13 +38,16 @@ func (l *limits) handler(next http.Handler) http.Handler {
 	return endBodies(l.watches(l.lists(l.bodies(next))), commandBodyTimeout)
 }
 
+// bodyVerbs are those of requests with bodies; that of a deletion has its options.
+var bodyVerbs = creatingVerbs.Union(sets.New("delete", "deletecollection"))
+
 // bodies refuses bodies that take long to handle (413), and queues the writes of each user (429
 // after maxWriteWait). The time of field management grows with the square of the entries of a map,
 // that of a patch with its entries times those of the object. The controllers are exempt.
 func (l *limits) bodies(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
-		if !ok || !info.IsResourceRequest || !creatingVerbs.Has(info.Verb) || longRunning(r, info) || l.remote(info) ||
+		if !ok || !info.IsResourceRequest || !bodyVerbs.Has(info.Verb) || longRunning(r, info) || l.remote(info) ||
 			requesterName(r.Context()) == controllerRequesters {
 			next.ServeHTTP(w, r)
 			return
@@ -52,9 +56,11 @@ func (l *limits) bodies(next http.Handler) http.Handler {
 		release, err := l.beginWrite(r, largest)
 		if err == nil {
 			defer release()
-			// Upstream's handlers return when the context ends, and their work goes on: with this one
-			// the write counts, here and in flow control, until its work ends, or upstream's timeout of 34 s.
-			r = r.WithContext(context.WithoutCancel(r.Context()))
+			if creatingVerbs.Has(info.Verb) {
+				// Upstream's handlers return when the context ends, and their work goes on: with this one
+				// the write counts, here and in flow control, until its work ends, or upstream's timeout of 34 s.
+				r = r.WithContext(context.WithoutCancel(r.Context()))
+			}
 			err = l.checkBody(w, r, info.Verb, largest)
 		}
 		if err != nil {
@@ -65,11 +71,12 @@ func (l *limits) bodies(next http.Handler) http.Handler {
 	})
 }
 
-// largest returns the bound of the size of a body, in bytes. Both groups have review
-// types only.
+// largest returns the bound of the size of a body, in bytes: that of reviews, which are all types of both
+// groups, is for the options of deletions, too.
 func (l *limits) largest(info *request.RequestInfo) int64 {
 	size, review := cmp.Or(l.bodySize, math.MaxInt64), l.LargestReview.Value()
-	if review > 0 && (info.APIGroup == authorizationv1.GroupName || info.APIGroup == authenticationv1.GroupName) {
+	if review > 0 && (info.APIGroup == authorizationv1.GroupName || info.APIGroup == authenticationv1.GroupName ||
+		!creatingVerbs.Has(info.Verb)) {
 		return min(size, review)
 	}
 	return size
@@ -133,7 +140,7 @@ func (l *limits) checkBody(w http.ResponseWriter, r *http.Request, verb string, 
 }
 
 func tooLarge(limit int64) error {
-	return errors.NewRequestEntityTooLargeError(fmt.Sprintf("the body has more than %d bytes (for reviews, "+
+	return errors.NewRequestEntityTooLargeError(fmt.Sprintf("the body has more than %d bytes (for reviews and deletions, "+
 		"limits.largestReview of the server's configuration); "+
 		"aliases of YAML count with what they stand for", limit))
 }

@@ -98,7 +98,7 @@ func configMap(metadata metav1.ObjectMeta, data map[string]string) *corev1.Confi
 
 func TestBodyLimits(t *testing.T) {
 	t.Parallel()
-	const post, patch = http.MethodPost, http.MethodPatch
+	const post, patch, remove = http.MethodPost, http.MethodPatch, http.MethodDelete
 	many, few := entries(101), entries(100)
 	finalizers := make([]string, 101)
 	for i := range finalizers {
@@ -134,6 +134,11 @@ func TestBodyLimits(t *testing.T) {
 		"a longer JSON patch":      {patch, configMapsPath, "application/json-patch+json", "[" + strings.Repeat("1,", 50) + "1]", "limits.patchEntries"},
 		"a strategic patch":        {patch, configMapsPath, "application/strategic-merge-patch+json", jsonBody(t, configMap(metav1.ObjectMeta{Finalizers: finalizers[:60]}, nil)), "limits.patchEntries"},
 		"its maps":                 {patch, configMapsPath, "application/strategic-merge-patch+json", jsonBody(t, configMap(metav1.ObjectMeta{}, few)), ""},
+		"options of a deletion":    {remove, configMapsPath + "/a", "application/json", `{"propagationPolicy":"Background"}`, ""},
+		"no options":               {remove, configMapsPath, "", "", ""},
+		"large options":            {remove, configMapsPath + "/a", "application/yaml", strings.Repeat("a: b\n", 3<<20/5), "65536 bytes"},
+		"of a collection":          {remove, configMapsPath, "application/yaml", strings.Repeat("a: b\n", 3<<20/5), "65536 bytes"},
+		"entries of options":       {remove, configMapsPath, "application/yaml", "dryRun: [" + strings.Repeat("a,", 101) + "]", "limits.entries"},
 		"above the size":           {post, configMapsPath, "application/json", strings.Repeat(" ", 1<<20+1), "1048576 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
