@@ -23,8 +23,6 @@ import (
 )
 
 const (
-	// smallBody has too few entries to take long, unless it is YAML that repeats them.
-	smallBody = 32 << 10
 	// leastWrite and leastListPatch are what a write counts at least in limits.writesAtOnce: a
 	// strategic merge patch of an object with a list of 9,000 entries takes 5 s of processor time.
 	leastWrite, leastListPatch = 64 << 10, 512 << 10
@@ -61,7 +59,7 @@ func (l *limits) bodies(next http.Handler) http.Handler {
 				// the write counts, here and in flow control, until its work ends, or upstream's timeout of 34 s.
 				r = r.WithContext(context.WithoutCancel(r.Context()))
 			}
-			err = l.checkBody(w, r, info.Verb, largest)
+			err = l.checkBody(w, r, largest)
 		}
 		if err != nil {
 			l.refuse(w, r, info, err)
@@ -109,12 +107,9 @@ func (l *limits) beginWrite(r *http.Request, largest int64) (release func(), err
 	return release, nil
 }
 
-// checkBody reads the body, if it may be above a bound, and replaces it with what it has read.
-func (l *limits) checkBody(w http.ResponseWriter, r *http.Request, verb string, largest int64) error {
+// checkBody reads the body, and replaces it with what it has read.
+func (l *limits) checkBody(w http.ResponseWriter, r *http.Request, largest int64) error {
 	format := bodyFormat(r)
-	if verb != "patch" && format != formatYAML && r.ContentLength >= 0 && r.ContentLength <= smallBody {
-		return nil
-	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largest))
 	if int64(len(body)) >= largest && err != nil {
 		return tooLarge(largest)
@@ -123,13 +118,13 @@ func (l *limits) checkBody(w http.ResponseWriter, r *http.Request, verb string, 
 	if err == nil {
 		measured, err = measure(body, format)
 	}
-	switch most, inPatch := l.Entries, l.PatchEntries; {
+	switch refused, inPatch := measured.refusal(l.Entries, bodyMeasure{}), l.PatchEntries; {
 	case err != nil:
 		return errors.NewBadRequest("read the body: " + err.Error())
 	case int64(measured.size) > largest:
 		return tooLarge(largest)
-	case most > 0 && max(measured.maps, measured.lists) > most:
-		return tooManyEntries(max(measured.maps, measured.lists), most)
+	case l.Entries > 0 && refused != nil:
+		return refused
 	case format == formatListPatch && inPatch > 0 && measured.lists > inPatch:
 		return errors.NewRequestEntityTooLargeError(fmt.Sprintf("the patch has a list of %d entries; at most %d are allowed "+
 			"(limits.patchEntries of the server's configuration): use a merge patch, an update, or several patches",
@@ -143,11 +138,6 @@ func tooLarge(limit int64) error {
 	return errors.NewRequestEntityTooLargeError(fmt.Sprintf("the body has more than %d bytes (for reviews and deletions, "+
 		"limits.largestReview of the server's configuration); "+
 		"aliases of YAML count with what they stand for", limit))
-}
-
-func tooManyEntries(entries, most int) error {
-	return errors.NewRequestEntityTooLargeError(fmt.Sprintf("a map or a list has %d entries; at most %d are allowed "+
-		"(limits.entries of the server's configuration)", entries, most))
 }
 
 // bodyType is an encoding of bodies.
@@ -173,23 +163,6 @@ func bodyFormat(r *http.Request) bodyType {
 		return formatListPatch
 	}
 	return formatJSON
-}
-
-// bodyMeasure is what a body decodes to.
-type bodyMeasure struct {
-	size        int // about that of its JSON, in bytes; 0 if it is that of the body
-	maps, lists int // the number of entries of the map, and of the list, with the most
-}
-
-func measure(body []byte, format bodyType) (bodyMeasure, error) {
-	switch {
-	case format == formatProtobuf:
-		return bodyMeasure{maps: protobufEntries(body)}, nil
-	case format == formatYAML && !json.Valid(body): // patches of server-side apply are JSON mostly
-		return measureYAML(body)
-	}
-	maps, lists := jsonEntries(body)
-	return bodyMeasure{maps: maps, lists: lists}, nil
 }
 
 // bodySlack is the time after the timeout of a request in which the rest of its body may
@@ -260,8 +233,8 @@ func (b *commandBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// growthLimit refuses patches after which an object has more than most entries in a map or a list:
-// limits.bodies sees the body of the patch only, and each further patch would take
+// growthLimit refuses patches after which an object has more than most entries in a map or a list, or is
+// nested too deeply: limits.bodies sees the body of the patch only, and each further patch would take
 // processor time with the square of the entries. 0 is without a bound.
 type growthLimit struct{ most int }
 
@@ -276,27 +249,25 @@ func (g growthLimit) Validate(ctx context.Context, attributes admission.Attribut
 	if !known || info.Verb != "patch" || attributes.GetObject() == nil || requesterName(ctx) == controllerRequesters {
 		return nil
 	}
-	entries, err := entriesOf(attributes.GetObject())
-	if err != nil || entries <= g.most {
+	measured, err := measureObject(attributes.GetObject())
+	if err != nil || measured.refusal(g.most, bodyMeasure{}) == nil {
 		return err
 	}
-	before, err := entriesOf(attributes.GetOldObject())
-	if err != nil || entries <= before {
+	before, err := measureObject(attributes.GetOldObject())
+	if err != nil {
 		return err
 	}
-	return tooManyEntries(entries, g.most)
+	return measured.refusal(g.most, before)
 }
 
-// entriesOf returns the number of entries of the map or the list of an object that has the
-// most; 0 for nil.
-func entriesOf(object runtime.Object) (int, error) {
+// measureObject returns zeros for nil.
+func measureObject(object runtime.Object) (bodyMeasure, error) {
 	if object == nil {
-		return 0, nil
+		return bodyMeasure{}, nil
 	}
 	text, err := json.Marshal(object)
 	if err != nil {
-		return 0, fmt.Errorf("count the entries of the object: %w", err)
+		return bodyMeasure{}, fmt.Errorf("count the entries of the object: %w", err)
 	}
-	maps, lists := jsonEntries(text)
-	return max(maps, lists), nil
+	return measureJSON(text), nil
 }
