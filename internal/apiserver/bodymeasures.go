@@ -36,11 +36,10 @@ func (m bodyMeasure) refusal(most int, before bodyMeasure) error {
 }
 
 func measure(body []byte, format bodyType) (bodyMeasure, error) {
-	const protobufPrefix, protobufDepth = 4, 8
 	switch {
 	case format == formatProtobuf:
 		m := bodyMeasure{size: len(body)}
-		m.addProtobuf(body[min(protobufPrefix, len(body)):], protobufDepth)
+		m.addProtobuf(body[min(len("k8s\x00"), len(body)):], 8)
 		return m, nil
 	case format == formatYAML && !json.Valid(body): // patches of server-side apply are JSON mostly
 		return measureYAML(body)
@@ -150,7 +149,6 @@ func (y *yamlMeasure) node(n *yaml.Node) yamlNode {
 // addProtobuf adds what a message has, and the messages and the JSON in its fields: a map is a field for each
 // entry. Each level of depth reads the message once.
 func (m *bodyMeasure) addProtobuf(message []byte, depth int) {
-	const least = 128 // bytes in which much is nested
 	if text := bytes.TrimLeft(message, " \t\r\n"); len(text) > 0 && (text[0] == '{' || text[0] == '[') {
 		m.nesting += measureJSON(text).nesting
 	}
@@ -158,7 +156,7 @@ func (m *bodyMeasure) addProtobuf(message []byte, depth int) {
 	complete := eachField(message, func(number protowire.Number, value []byte) {
 		counts[number]++
 		most = max(most, counts[number])
-		if depth > 1 && len(value) >= least {
+		if depth > 1 && len(value) >= 128 { // few bytes cannot have much
 			m.addProtobuf(value, depth-1)
 		}
 	})
