@@ -87,7 +87,7 @@ func (l *limits) beginWrite(r *http.Request, largest int64) (release func(), err
 	switch {
 	case size > largest:
 		if r.ProtoMajor == 1 { // as upstream: a client that still sends when the connection ends reads no answer
-			_, _ = io.CopyN(io.Discard, r.Body, largest+1)
+			_, _ = io.CopyN(io.Discard, r.Body, cmp.Or(l.bodySize, largest)+1)
 		}
 		return nil, tooLarge(largest)
 	case most == 0:

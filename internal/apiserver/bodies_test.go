@@ -54,12 +54,16 @@ func sendBody(t *testing.T, method, path, contentType, body string) *httptest.Re
 		}
 		w.WriteHeader(http.StatusAccepted)
 	}))
-	r := httptest.NewRequestWithContext(asUser(t.Context(), "mallory"), method, path, strings.NewReader(body))
+	sent := strings.NewReader(body)
+	r := httptest.NewRequestWithContext(asUser(t.Context(), "mallory"), method, path, sent)
 	r.Header.Set("Content-Type", contentType)
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r.WithContext(request.WithRequestInfo(r.Context(), requestInfo(t, r))))
 	if len(limits.taken.used) > 0 {
 		t.Error("the write counts after its end")
+	}
+	if sent.Len() > 0 && len(body) <= int(limits.bodySize) {
+		t.Errorf("%d bytes are left: their client may get no answer", sent.Len())
 	}
 	return w
 }
