@@ -9,13 +9,13 @@ type Limits struct {
 	// WatchesPerUser is the number of open watches of one user, with the tokens that they
 	// have made.
 	WatchesPerUser int `json:"watchesPerUser"`
-	// Entries is the number of entries of a map or a list in the body of a write, PatchEntries
-	// that of a list in a JSON patch or a strategic merge patch.
+	// Entries is the number of entries of a map or a list in the body of a write (0 allows any nesting,
+	// too), PatchEntries that of a list in a JSON patch or a strategic merge patch.
 	Entries      int `json:"entries"`
 	PatchEntries int `json:"patchEntries"`
 	// LargestHeader is the size of the header of a request with its path and query.
 	LargestHeader resource.Quantity `json:"largestHeader"`
-	// LargestReview is the size of the body of a review, which any user may send.
+	// LargestReview is the size of the body of a review, which any user may send, and of a deletion.
 	LargestReview resource.Quantity `json:"largestReview"`
 	// WritesAtOnce is the size of the bodies of one user that are handled at a time.
 	WritesAtOnce resource.Quantity `json:"writesAtOnce"`

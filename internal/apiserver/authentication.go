@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/request/anonymous"
 	"k8s.io/apiserver/pkg/authentication/request/union"
+	"k8s.io/apiserver/pkg/authentication/user"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"sigs.k8s.io/yaml"
@@ -117,13 +118,17 @@ func clientCAs(files []string) (dynamiccertificates.CAContentProvider, error) {
 var errRevoked = errors.New("the key of the client certificate has been revoked")
 
 // refuseRevoked returns an authenticator that refuses requests with a revoked client
-// certificate.
+// certificate, and sets ofControllers.
 func refuseRevoked(delegate authenticator.Request, revoked func(*x509.Certificate) bool) authenticator.Request {
 	return authenticator.RequestFunc(func(request *http.Request) (*authenticator.Response, bool, error) {
 		if request.TLS != nil && slices.ContainsFunc(request.TLS.PeerCertificates, revoked) {
 			return nil, false, errRevoked
 		}
-		return delegate.AuthenticateRequest(request)
+		response, ok, err := delegate.AuthenticateRequest(request)
+		if marked, has := request.Context().Value(ofControllers{}).(*bool); has && ok {
+			*marked = *marked || response.User.GetName() == user.KubeControllerManager
+		}
+		return response, ok, err
 	})
 }
 

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"mime"
 	"net/http"
+	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -17,13 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
 const (
-	// smallBody has too few entries to take long, unless it is YAML that repeats them.
-	smallBody = 32 << 10
 	// leastWrite and leastListPatch are what a write counts at least in limits.writesAtOnce: a
 	// strategic merge patch of an object with a list of 9,000 entries takes 5 s of processor time.
 	leastWrite, leastListPatch = 64 << 10, 512 << 10
@@ -37,13 +36,16 @@ func (l *limits) handler(next http.Handler) http.Handler {
 	return endBodies(l.watches(l.lists(l.bodies(next))), commandBodyTimeout)
 }
 
+// bodyVerbs are those of requests with bodies; that of a deletion has its options.
+var bodyVerbs = creatingVerbs.Union(sets.New("delete", "deletecollection"))
+
 // bodies refuses bodies that take long to handle (413), and queues the writes of each user (429
 // after maxWriteWait). The time of field management grows with the square of the entries of a map,
 // that of a patch with its entries times those of the object. The controllers are exempt.
 func (l *limits) bodies(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
-		if !ok || !info.IsResourceRequest || !creatingVerbs.Has(info.Verb) || longRunning(r, info) || l.remote(info) ||
+		if !ok || !info.IsResourceRequest || !bodyVerbs.Has(info.Verb) || longRunning(r, info) || l.remote(info) ||
 			requesterName(r.Context()) == controllerRequesters {
 			next.ServeHTTP(w, r)
 			return
@@ -52,10 +54,12 @@ func (l *limits) bodies(next http.Handler) http.Handler {
 		release, err := l.beginWrite(r, largest)
 		if err == nil {
 			defer release()
-			// Upstream's handlers return when the context ends, and their work goes on: with this one
-			// the write counts, here and in flow control, until its work ends, or upstream's timeout of 34 s.
-			r = r.WithContext(context.WithoutCancel(r.Context()))
-			err = l.checkBody(w, r, info.Verb, largest)
+			if creatingVerbs.Has(info.Verb) {
+				// Upstream's handlers return when the context ends, and their work goes on: with this one
+				// the write counts, here and in flow control, until its work ends, or upstream's timeout of 34 s.
+				r = r.WithContext(context.WithoutCancel(r.Context()))
+			}
+			err = l.checkBody(w, r, largest)
 		}
 		if err != nil {
 			l.refuse(w, r, info, err)
@@ -65,11 +69,12 @@ func (l *limits) bodies(next http.Handler) http.Handler {
 	})
 }
 
-// largest returns the bound of the size of a body, in bytes. Both groups have review
-// types only.
+// largest returns the bound of the size of a body, in bytes: that of reviews, which are all types of both
+// groups, is for the options of deletions, too.
 func (l *limits) largest(info *request.RequestInfo) int64 {
 	size, review := cmp.Or(l.bodySize, math.MaxInt64), l.LargestReview.Value()
-	if review > 0 && (info.APIGroup == authorizationv1.GroupName || info.APIGroup == authenticationv1.GroupName) {
+	if review > 0 && (info.APIGroup == authorizationv1.GroupName || info.APIGroup == authenticationv1.GroupName ||
+		!creatingVerbs.Has(info.Verb)) {
 		return min(size, review)
 	}
 	return size
@@ -82,7 +87,7 @@ func (l *limits) beginWrite(r *http.Request, largest int64) (release func(), err
 	switch {
 	case size > largest:
 		if r.ProtoMajor == 1 { // as upstream: a client that still sends when the connection ends reads no answer
-			_, _ = io.CopyN(io.Discard, r.Body, largest+1)
+			_, _ = io.CopyN(io.Discard, r.Body, cmp.Or(l.bodySize, largest)+1)
 		}
 		return nil, tooLarge(largest)
 	case most == 0:
@@ -102,12 +107,9 @@ func (l *limits) beginWrite(r *http.Request, largest int64) (release func(), err
 	return release, nil
 }
 
-// checkBody reads the body, if it may be above a bound, and replaces it with what it has read.
-func (l *limits) checkBody(w http.ResponseWriter, r *http.Request, verb string, largest int64) error {
+// checkBody reads the body, and replaces it with what it has read.
+func (l *limits) checkBody(w http.ResponseWriter, r *http.Request, largest int64) error {
 	format := bodyFormat(r)
-	if verb != "patch" && format != formatYAML && r.ContentLength >= 0 && r.ContentLength <= smallBody {
-		return nil
-	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largest))
 	if int64(len(body)) >= largest && err != nil {
 		return tooLarge(largest)
@@ -116,13 +118,13 @@ func (l *limits) checkBody(w http.ResponseWriter, r *http.Request, verb string, 
 	if err == nil {
 		measured, err = measure(body, format)
 	}
-	switch most, inPatch := l.Entries, l.PatchEntries; {
+	switch refused, inPatch := measured.refusal(l.Entries, bodyMeasure{}), l.PatchEntries; {
 	case err != nil:
 		return errors.NewBadRequest("read the body: " + err.Error())
 	case int64(measured.size) > largest:
 		return tooLarge(largest)
-	case most > 0 && max(measured.maps, measured.lists) > most:
-		return tooManyEntries(max(measured.maps, measured.lists), most)
+	case l.Entries > 0 && refused != nil:
+		return refused
 	case format == formatListPatch && inPatch > 0 && measured.lists > inPatch:
 		return errors.NewRequestEntityTooLargeError(fmt.Sprintf("the patch has a list of %d entries; at most %d are allowed "+
 			"(limits.patchEntries of the server's configuration): use a merge patch, an update, or several patches",
@@ -133,14 +135,9 @@ func (l *limits) checkBody(w http.ResponseWriter, r *http.Request, verb string, 
 }
 
 func tooLarge(limit int64) error {
-	return errors.NewRequestEntityTooLargeError(fmt.Sprintf("the body has more than %d bytes (for reviews, "+
+	return errors.NewRequestEntityTooLargeError(fmt.Sprintf("the body has more than %d bytes (for reviews and deletions, "+
 		"limits.largestReview of the server's configuration); "+
 		"aliases of YAML count with what they stand for", limit))
-}
-
-func tooManyEntries(entries, most int) error {
-	return errors.NewRequestEntityTooLargeError(fmt.Sprintf("a map or a list has %d entries; at most %d are allowed "+
-		"(limits.entries of the server's configuration)", entries, most))
 }
 
 // bodyType is an encoding of bodies.
@@ -153,12 +150,11 @@ const (
 	formatListPatch // JSON whose lists are merged with those of the object
 )
 
-// bodyFormat returns the encoding that the request names.
+// bodyFormat returns the encoding that the request names. As upstream's handler of patches, it takes
+// any parameters.
 func bodyFormat(r *http.Request) bodyType {
-	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	switch {
-	case err != nil:
-		return formatJSON
+	mediaType, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	switch mediaType = strings.ToLower(strings.TrimSpace(mediaType)); {
 	case mediaType == runtime.ContentTypeYAML, mediaType == "application/apply-patch+yaml":
 		return formatYAML
 	case mediaType == runtime.ContentTypeProtobuf:
@@ -167,23 +163,6 @@ func bodyFormat(r *http.Request) bodyType {
 		return formatListPatch
 	}
 	return formatJSON
-}
-
-// bodyMeasure is what a body decodes to.
-type bodyMeasure struct {
-	size        int // about that of its JSON, in bytes; 0 if it is that of the body
-	maps, lists int // the number of entries of the map, and of the list, with the most
-}
-
-func measure(body []byte, format bodyType) (bodyMeasure, error) {
-	switch {
-	case format == formatProtobuf:
-		return bodyMeasure{maps: protobufEntries(body)}, nil
-	case format == formatYAML && !json.Valid(body): // patches of server-side apply are JSON mostly
-		return measureYAML(body)
-	}
-	maps, lists := jsonEntries(body)
-	return bodyMeasure{maps: maps, lists: lists}, nil
 }
 
 // bodySlack is the time after the timeout of a request in which the rest of its body may
@@ -254,8 +233,8 @@ func (b *commandBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// growthLimit refuses patches after which an object has more than most entries in a map or a list:
-// limits.bodies sees the body of the patch only, and each further patch would take
+// growthLimit refuses patches after which an object has more than most entries in a map or a list, or is
+// nested too deeply: limits.bodies sees the body of the patch only, and each further patch would take
 // processor time with the square of the entries. 0 is without a bound.
 type growthLimit struct{ most int }
 
@@ -270,27 +249,21 @@ func (g growthLimit) Validate(ctx context.Context, attributes admission.Attribut
 	if !known || info.Verb != "patch" || attributes.GetObject() == nil || requesterName(ctx) == controllerRequesters {
 		return nil
 	}
-	entries, err := entriesOf(attributes.GetObject())
-	if err != nil || entries <= g.most {
+	measured, err := measureObject(attributes.GetObject())
+	if err != nil || measured.refusal(g.most, bodyMeasure{}) == nil {
 		return err
 	}
-	before, err := entriesOf(attributes.GetOldObject())
-	if err != nil || entries <= before {
+	before, err := measureObject(attributes.GetOldObject())
+	if err != nil {
 		return err
 	}
-	return tooManyEntries(entries, g.most)
+	return measured.refusal(g.most, before)
 }
 
-// entriesOf returns the number of entries of the map or the list of an object that has the
-// most; 0 for nil.
-func entriesOf(object runtime.Object) (int, error) {
-	if object == nil {
-		return 0, nil
-	}
-	text, err := json.Marshal(object)
+func measureObject(object runtime.Object) (bodyMeasure, error) {
+	text, err := json.Marshal(object) // null for none
 	if err != nil {
-		return 0, fmt.Errorf("count the entries of the object: %w", err)
+		return bodyMeasure{}, fmt.Errorf("count the entries of the object: %w", err)
 	}
-	maps, lists := jsonEntries(text)
-	return max(maps, lists), nil
+	return measureJSON(text), nil
 }

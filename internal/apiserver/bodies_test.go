@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,18 +54,22 @@ func sendBody(t *testing.T, method, path, contentType, body string) *httptest.Re
 		}
 		w.WriteHeader(http.StatusAccepted)
 	}))
-	r := httptest.NewRequestWithContext(asUser(t.Context(), "mallory"), method, path, strings.NewReader(body))
+	sent := strings.NewReader(body)
+	r := httptest.NewRequestWithContext(asUser(t.Context(), "mallory"), method, path, sent)
 	r.Header.Set("Content-Type", contentType)
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r.WithContext(request.WithRequestInfo(r.Context(), requestInfo(t, r))))
 	if len(limits.taken.used) > 0 {
 		t.Error("the write counts after its end")
 	}
+	if sent.Len() > 0 && len(body) <= int(limits.bodySize) {
+		t.Errorf("%d bytes are left: their client may get no answer", sent.Len())
+	}
 	return w
 }
 
-// large is more than smallBody.
-var large = strings.Repeat("x", smallBody)
+// large is half of largestReview, and with JSON around it more.
+var large = strings.Repeat("x", 32<<10)
 
 func jsonBody(t *testing.T, o any) string {
 	t.Helper()
@@ -87,7 +92,7 @@ func protobufBody(t *testing.T, o runtime.Object) string {
 func entries(n int) map[string]string {
 	m := map[string]string{}
 	for i := range n {
-		m[fmt.Sprint("a", i)] = large[:smallBody/100]
+		m[fmt.Sprint("a", i)] = large[:len(large)/100]
 	}
 	return m
 }
@@ -98,13 +103,20 @@ func configMap(metadata metav1.ObjectMeta, data map[string]string) *corev1.Confi
 
 func TestBodyLimits(t *testing.T) {
 	t.Parallel()
-	const post, patch = http.MethodPost, http.MethodPatch
+	const post, patch, remove = http.MethodPost, http.MethodPatch, http.MethodDelete
 	many, few := entries(101), entries(100)
 	finalizers := make([]string, 101)
 	for i := range finalizers {
-		finalizers[i] = fmt.Sprint("example.com/", i, large[:smallBody/100])
+		finalizers[i] = fmt.Sprint("example.com/", i, large[:len(large)/100])
 	}
 	list := jsonBody(t, map[string]any{"spec": map[string]any{"list": finalizers}})
+	nested := func(levels int) string { return strings.Repeat(`{"f:a":`, levels) + "{}" + strings.Repeat("}", levels) }
+	managed := func(levels int) metav1.ObjectMeta {
+		fields := &metav1.FieldsV1{Raw: []byte(" " + nested(levels))}
+		return metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "a", FieldsV1: fields}}}
+	}
+	deployment := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: many}}}}
+	const indented = "so deeply that indentation makes more than 32 times the size"
 	for name, test := range map[string]struct {
 		method, path, contentType, body string
 		refused                         string
@@ -134,16 +146,34 @@ func TestBodyLimits(t *testing.T) {
 		"a longer JSON patch":      {patch, configMapsPath, "application/json-patch+json", "[" + strings.Repeat("1,", 50) + "1]", "limits.patchEntries"},
 		"a strategic patch":        {patch, configMapsPath, "application/strategic-merge-patch+json", jsonBody(t, configMap(metav1.ObjectMeta{Finalizers: finalizers[:60]}, nil)), "limits.patchEntries"},
 		"its maps":                 {patch, configMapsPath, "application/strategic-merge-patch+json", jsonBody(t, configMap(metav1.ObjectMeta{}, few)), ""},
+		"options of a deletion":    {remove, configMapsPath + "/a", "application/json", `{"propagationPolicy":"Background"}`, ""},
+		"no options":               {remove, configMapsPath, "", "", ""},
+		"large options":            {remove, configMapsPath + "/a", "application/yaml", strings.Repeat("a: b\n", 3<<20/5), "65536 bytes"},
+		"of a collection":          {remove, configMapsPath, "application/yaml", strings.Repeat("a: b\n", 3<<20/5), "65536 bytes"},
+		"entries of options":       {remove, configMapsPath, "application/yaml", "dryRun: [" + strings.Repeat("a,", 101) + "]", "limits.entries"},
+		"nested maps":              {post, configMapsPath, "application/json", nested(300), indented},
+		"nested lists":             {post, configMapsPath, "application/json", strings.Repeat("[", 9000) + strings.Repeat("]", 9000), indented},
+		"nested in a patch":        {patch, configMapsPath + "/a", "application/merge-patch+json", nested(300), indented},
+		"nested in YAML":           {post, configMapsPath, "application/yaml", strings.ReplaceAll(nested(300), `"`, "'"), indented},
+		"nested aliases":           {post, configMapsPath, "application/yaml", "a: &a " + nested(100) + "\nb: &b " + strings.Replace(nested(100), "{}", "*a", 1) + "\nc: " + strings.Replace(nested(100), "{}", "*b", 1), indented},
+		"nested in protobuf":       {post, configMapsPath, runtime.ContentTypeProtobuf, protobufBody(t, configMap(managed(9000), nil)), indented},
+		"few levels":               {post, configMapsPath, "application/json", nested(60), ""},
+		"few levels in YAML":       {post, configMapsPath, "application/yaml", strings.ReplaceAll(nested(60), `"`, "'"), ""},
+		"few levels in protobuf":   {post, configMapsPath, runtime.ContentTypeProtobuf, protobufBody(t, configMap(managed(60), nil)), ""},
+		"nested as text":           {post, configMapsPath, "application/json", jsonBody(t, configMap(metav1.ObjectMeta{}, map[string]string{"a": nested(9000)})), ""},
+		"of a template, protobuf":  {post, configMapsPath, runtime.ContentTypeProtobuf, protobufBody(t, deployment), "limits.entries"},
 		"above the size":           {post, configMapsPath, "application/json", strings.Repeat(" ", 1<<20+1), "1048576 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := sendBody(t, test.method, test.path, test.contentType, test.body)
-			switch {
-			case test.refused == "" && w.Code != http.StatusAccepted:
-				t.Errorf("answered %d: %s", w.Code, w.Body)
-			case test.refused != "" && (w.Code < 400 || !strings.Contains(w.Body.String(), test.refused)):
-				t.Errorf("answered %d without %q: %s", w.Code, test.refused, w.Body)
+			for _, parameters := range []string{"", ";=", "; a=b; a=c", ";;", "; charset"} { // upstream's patches take any
+				w := sendBody(t, test.method, test.path, test.contentType+parameters, test.body)
+				switch {
+				case test.refused == "" && w.Code != http.StatusAccepted:
+					t.Errorf("with %q: answered %d: %s", parameters, w.Code, w.Body)
+				case test.refused != "" && (w.Code < 400 || !strings.Contains(w.Body.String(), test.refused)):
+					t.Errorf("with %q: answered %d without %q: %s", parameters, w.Code, test.refused, w.Body)
+				}
 			}
 		})
 	}
@@ -210,19 +240,28 @@ func TestGrowthLimit(t *testing.T) {
 		}
 		return &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	}
+	deep := func(levels int) runtime.Object {
+		object := map[string]any{}
+		for range levels {
+			object = map[string]any{"a": object}
+		}
+		return &unstructured.Unstructured{Object: object}
+	}
 	for name, test := range map[string]struct {
 		verb          string
 		before, after runtime.Object
 		refused       bool
 	}{
-		"few entries":            {"patch", internal(metav1.ObjectMeta{}, entries(99)), internal(metav1.ObjectMeta{}, entries(100)), false},
-		"many entries":           {"patch", internal(metav1.ObjectMeta{}, entries(100)), internal(metav1.ObjectMeta{}, entries(101)), true},
-		"labels":                 {"patch", internal(metav1.ObjectMeta{}, nil), internal(metav1.ObjectMeta{Labels: entries(101)}, nil), true},
-		"finalizers":             {"patch", internal(metav1.ObjectMeta{}, nil), internal(metav1.ObjectMeta{Finalizers: finalizers}, nil), true},
-		"a created object":       {"patch", nil, internal(metav1.ObjectMeta{}, entries(101)), true},
-		"a custom resource":      {"patch", custom(1), custom(101), true},
-		"less than before":       {"patch", custom(103), custom(102), false},
-		"an update, by its body": {"update", custom(1), custom(101), false},
+		"few entries":             {"patch", internal(metav1.ObjectMeta{}, entries(99)), internal(metav1.ObjectMeta{}, entries(100)), false},
+		"many entries":            {"patch", internal(metav1.ObjectMeta{}, entries(100)), internal(metav1.ObjectMeta{}, entries(101)), true},
+		"labels":                  {"patch", internal(metav1.ObjectMeta{}, nil), internal(metav1.ObjectMeta{Labels: entries(101)}, nil), true},
+		"finalizers":              {"patch", internal(metav1.ObjectMeta{}, nil), internal(metav1.ObjectMeta{Finalizers: finalizers}, nil), true},
+		"a created object":        {"patch", nil, internal(metav1.ObjectMeta{}, entries(101)), true},
+		"a custom resource":       {"patch", custom(1), custom(101), true},
+		"nested maps":             {"patch", deep(1), deep(300), true},
+		"less nested than before": {"patch", deep(301), deep(300), false},
+		"less than before":        {"patch", custom(103), custom(102), false},
+		"an update, by its body":  {"update", custom(1), custom(101), false},
 	} {
 		ctx := request.WithRequestInfo(t.Context(), &request.RequestInfo{IsResourceRequest: true, Verb: test.verb})
 		attributes := admission.NewAttributesRecord(test.after, test.before, schema.GroupVersionKind{}, "a", "a", schema.GroupVersionResource{}, "", admission.Update, nil, false, nil)

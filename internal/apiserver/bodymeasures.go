@@ -1,16 +1,58 @@
 package apiserver
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protowire"
+	"k8s.io/apimachinery/pkg/api/errors"
 )
+
+// bodyMeasure is what a body decodes to.
+type bodyMeasure struct {
+	size        int // about that of its JSON, in bytes
+	maps, lists int // the number of entries of the map, and of the list, with the most
+	nesting     int // the sum of the depths of all entries
+}
+
+// mostNesting is the nesting for each byte of a body. Upstream indents answers by two bytes for each
+// level, also in YAML: 72 KB of 9,000 objects in each other become 162 MB.
+const mostNesting = 16
+
+// refusal returns the error for a body that has more than most entries, or is nested too deeply, and
+// has not been so before.
+func (m bodyMeasure) refusal(most int, before bodyMeasure) error {
+	switch entries := max(m.maps, m.lists); {
+	case entries > max(most, before.maps, before.lists):
+		return errors.NewRequestEntityTooLargeError(fmt.Sprintf("a map or a list has %d entries; at most %d are allowed "+
+			"(limits.entries of the server's configuration)", entries, most))
+	case m.nesting > max(mostNesting*m.size, before.nesting):
+		return errors.NewRequestEntityTooLargeError(fmt.Sprintf("the maps and lists are nested so deeply that indentation "+
+			"makes more than %d times the size (limits.entries of the server's configuration)", 2*mostNesting))
+	}
+	return nil
+}
+
+func measure(body []byte, format bodyType) (bodyMeasure, error) {
+	switch {
+	case format == formatProtobuf:
+		m := bodyMeasure{size: len(body)}
+		m.addProtobuf(body[min(len("k8s\x00"), len(body)):], 8)
+		return m, nil
+	case format == formatYAML && !json.Valid(body): // patches of server-side apply are JSON mostly
+		return measureYAML(body)
+	}
+	return measureJSON(body), nil
+}
 
 // maxDepth is the depth of JSON above which decoders refuse it.
 const maxDepth = 10_000
 
-// jsonEntries returns the number of entries of the map, and of the list, in the text that has
-// the most. It does not check the syntax.
-func jsonEntries(text []byte) (maps, lists int) {
+// measureJSON does not check the syntax.
+func measureJSON(text []byte) bodyMeasure {
+	m := bodyMeasure{size: len(text)}
 	type container struct {
 		most    *int
 		entries int
@@ -26,18 +68,20 @@ func jsonEntries(text []byte) (maps, lists int) {
 			}
 		case '{', '[':
 			if len(open) == maxDepth {
-				return maps, lists
+				return m
 			}
-			most := &maps
+			most := &m.maps
 			if text[i] == '[' {
-				most = &lists
+				most = &m.lists
 			}
 			open = append(open, container{most, 1})
+			m.nesting += len(open)
 		case ',':
 			if len(open) > 0 {
 				top := &open[len(open)-1]
 				top.entries++
 				*top.most = max(*top.most, top.entries)
+				m.nesting += len(open)
 			}
 		case '}', ']':
 			if len(open) > 0 {
@@ -45,7 +89,7 @@ func jsonEntries(text []byte) (maps, lists int) {
 			}
 		}
 	}
-	return maps, lists
+	return m
 }
 
 // measureYAML measures a document without expanding its aliases.
@@ -56,7 +100,7 @@ func measureYAML(text []byte) (bodyMeasure, error) {
 	}
 	y := yamlMeasure{nodes: map[*yaml.Node]yamlNode{}}
 	root := y.node(&document)
-	return bodyMeasure{size: root.size, maps: y.most}, nil
+	return bodyMeasure{size: root.size, maps: y.most, nesting: root.nesting}, nil
 }
 
 // yamlMeasure measures the nodes of a document.
@@ -65,8 +109,9 @@ type yamlMeasure struct {
 	most  int                     // entries of a map or a list
 }
 
-// yamlNode is the size of a node with all aliases in it, and the number of its entries.
-type yamlNode struct{ size, entries int }
+// yamlNode is the size of a node with all aliases in it, the number of its entries, that of all entries
+// in it, and the sum of their depths.
+type yamlNode struct{ size, entries, all, nesting int }
 
 // maxMeasured keeps sums from an overflow.
 const maxMeasured = 1 << 40
@@ -91,6 +136,8 @@ func (y *yamlMeasure) node(n *yaml.Node) yamlNode {
 			result.entries += measured.entries
 		}
 		result.size, result.entries = min(result.size+measured.size, maxMeasured), min(result.entries, maxMeasured)
+		result.all = min(result.all+measured.all+1, maxMeasured)
+		result.nesting = min(result.nesting+measured.nesting+measured.all+1, maxMeasured)
 	}
 	y.most = max(y.most, result.entries)
 	if n.Anchor != "" {
@@ -99,51 +146,41 @@ func (y *yamlMeasure) node(n *yaml.Node) yamlNode {
 	return result
 }
 
-// protobufEntries returns how often the most frequent field of an object, or of its
-// metadata, is in a body of Kubernetes' protobuf. A map is a field for each entry.
-func protobufEntries(body []byte) int {
-	const prefixSize, object, metadata = 4, 2, 1 // runtime.Unknown has the object as field 2
-	if len(body) < prefixSize {
-		return 0
+// addProtobuf adds what a message has, and the messages and the JSON in its fields: a map is a field for each
+// entry. Each level of depth reads the message once.
+func (m *bodyMeasure) addProtobuf(message []byte, depth int) {
+	if text := bytes.TrimLeft(message, " \t\r\n"); len(text) > 0 && (text[0] == '{' || text[0] == '[') {
+		m.nesting += measureJSON(text).nesting
 	}
-	most := 0
-	eachField(body[prefixSize:], func(number protowire.Number, raw []byte) {
-		if number != object {
-			return
-		}
-		most = max(most, mostFrequent(raw))
-		eachField(raw, func(number protowire.Number, raw []byte) {
-			if number == metadata {
-				most = max(most, mostFrequent(raw))
-			}
-		})
-	})
-	return most
-}
-
-func mostFrequent(message []byte) int {
 	counts, most := map[protowire.Number]int{}, 0
-	eachField(message, func(number protowire.Number, _ []byte) {
+	complete := eachField(message, func(number protowire.Number, value []byte) {
 		counts[number]++
 		most = max(most, counts[number])
+		if depth > 1 && len(value) >= 128 { // few bytes cannot have much
+			m.addProtobuf(value, depth-1)
+		}
 	})
-	return most
+	if complete { // others are text
+		m.maps = max(m.maps, most)
+	}
 }
 
-// eachField calls f with the fields of a message that have bytes, until one is invalid.
-func eachField(message []byte, f func(protowire.Number, []byte)) {
+// eachField calls f with the fields of a message that have bytes, until one is invalid, and reports
+// whether none is.
+func eachField(message []byte, f func(protowire.Number, []byte)) (complete bool) {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)
 		if n < 0 {
-			return
+			return false
 		}
 		message = message[n:]
 		if n = protowire.ConsumeFieldValue(number, kind, message); n < 0 {
-			return
+			return false
 		}
 		if value, size := protowire.ConsumeBytes(message); kind == protowire.BytesType && size > 0 {
 			f(number, value)
 		}
 		message = message[n:]
 	}
+	return true
 }

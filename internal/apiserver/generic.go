@@ -78,7 +78,7 @@ func (b *builder) prepareGeneric(c *genericapiserver.Config, client kubernetes.I
 		// From the innermost.
 		handler = b.profile.handler(handler, c.Serializer)
 		handler = l.handler(handler)
-		return genericapiserver.DefaultBuildHandlerChain(handler, c)
+		return markControllers(genericapiserver.DefaultBuildHandlerChain(handler, c))
 	}
 	b.options.Authentication.ServiceAccounts.OptionalTokenGetter = b.profile.tokenGetter(client)
 }

@@ -74,6 +74,10 @@ func (l *limits) lists(next http.Handler) http.Handler {
 		}
 		defer release()
 		writer.waited = release
+		if info.Verb == "list" { // upstream has all of an indented list in memory, several times
+			r = r.Clone(r.Context())
+			r.URL.RawQuery = "pretty=false&" + r.URL.RawQuery
+		}
 		if info.Verb == "watch" {
 			ctx := flowcontrol.WithInitializationSignal(r.Context(), initialized{r.Context(), release})
 			r = r.WithContext(ctx)

@@ -264,6 +264,21 @@ func TestRefusedLists(t *testing.T) {
 	}
 }
 
+// TestLargeListsAreNotIndented: upstream has an indented list in memory.
+func TestLargeListsAreNotIndented(t *testing.T) {
+	for target, want := range map[string]string{
+		"/api/v1/secrets?pretty=true": "false", "/api/v1/secrets": "false", // also for browsers and curl
+		"/api/v1/configmaps?pretty=true": "true", "/api/v1/secrets/a?pretty=true": "true",
+	} {
+		h := newTestGate().lists(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if got := r.URL.Query().Get("pretty"); got != want {
+				t.Errorf("%s is answered with pretty=%s, want %s", target, got, want)
+			}
+		}))
+		ask(t, asUser(t.Context(), "alice"), h, target)
+	}
+}
+
 // TestSlowReader: a list that waits for its client gives its part back.
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -39,7 +39,7 @@ func makerOf(name string) string {
 }
 
 // asUser returns the context of a request of the user, or "account maker" with a token that a
-// user has made. The administrator and servers are in system:masters.
+// user has made. The administrator and servers are in system:masters; controllers are not impersonated.
 func asUser(ctx context.Context, name string) context.Context {
 	name, maker, hasMaker := strings.Cut(name, " ")
 	requester := &user.DefaultInfo{Name: name}
@@ -48,6 +48,9 @@ func asUser(ctx context.Context, name string) context.Context {
 	}
 	if name == administrator || name == user.APIServerUser {
 		requester.Groups = []string{user.SystemPrivilegedGroup}
+	}
+	if slices.Contains(controllerUsers, name) {
+		ctx = context.WithValue(ctx, ofControllers{}, new(true))
 	}
 	return request.WithUser(ctx, requester)
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 // Names of requesters that are no users.
@@ -38,6 +41,16 @@ func userName(name string) string {
 	return hex.EncodeToString(hash.Sum(nil)[:8])
 }
 
+// ofControllers is the key of a *bool in the context of a request: whether it comes from this process, or
+// refuseRevoked has authenticated the controllers of another one. Users may impersonate their names.
+type ofControllers struct{}
+
+func markControllers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), ofControllers{}, new(kube.FromLoopback(r)))))
+	})
+}
+
 // requesterName returns the name under which a request counts: that of the user, controllerRequesters
 // or masterRequesters. Requests with a token count for the user who has made it. Requests with
 // a token that system:masters have made, or with a token of a Secret, whose maker is not known, count
@@ -50,8 +63,10 @@ func requesterName(ctx context.Context) string {
 		requester = &user.DefaultInfo{Name: user.Anonymous}
 	}
 	name, master := requester.GetName(), slices.Contains(requester.GetGroups(), user.SystemPrivilegedGroup)
+	marked, _ := ctx.Value(ofControllers{}).(*bool)
 	switch {
-	case name == user.APIServerUser && master, name == user.KubeControllerManager, controllerAccounts().Has(name):
+	case marked != nil && *marked && (name == user.APIServerUser && master || name == user.KubeControllerManager ||
+		controllerAccounts().Has(name)):
 		return controllerRequesters
 	case master:
 		return masterRequesters

@@ -7,13 +7,18 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/x509"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"gopkg.in/go-jose/go-jose.v2/jwt"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
 	apiserverserviceaccount "k8s.io/apiserver/pkg/authentication/serviceaccount"
 	authenticationjwt "k8s.io/apiserver/pkg/authentication/token/jwt"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 )
@@ -83,6 +88,41 @@ func TestTokenKeysChange(t *testing.T) {
 	}
 	if err := keys.Set(unfit, []crypto.PublicKey{unfit.Public()}); err == nil || !accepted(token()) {
 		t.Errorf("a key that cannot sign tokens: %v", err)
+	}
+}
+
+// TestImpersonatedControllers: requests of the names of controllers count as theirs if they come from this
+// process, or if controllers have authenticated; not if others impersonate them, or use their tokens.
+func TestImpersonatedControllers(t *testing.T) {
+	const collector, loopback = "system:serviceaccount:kube-system:generic-garbage-collector", "127.0.0.1:0"
+	for _, test := range []struct {
+		address, authenticated, as string
+		want                       bool
+	}{
+		{loopback, "", user.KubeControllerManager, true},
+		{loopback, "", collector, true},
+		{loopback, "", webhookUser, false},
+		{"10.0.0.1:2000", user.KubeControllerManager, user.KubeControllerManager, true},
+		{"10.0.0.1:2000", user.KubeControllerManager, collector, true},
+		{"10.0.0.1:2000", collector, collector, false},
+		{"10.0.0.1:2000", administrator, user.KubeControllerManager, false},
+		{"10.0.0.1:2000", "jane", user.KubeControllerManager, false},
+		{"10.0.0.1:2000", "jane", collector, false},
+	} {
+		authenticate := refuseRevoked(authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+			return &authenticator.Response{User: &user.DefaultInfo{Name: test.authenticated}}, test.address != loopback, nil
+		}), func(*x509.Certificate) bool { return false })
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api", nil)
+		r.RemoteAddr = test.address
+		markControllers(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if _, _, err := authenticate.AuthenticateRequest(r); err != nil { // upstream's chain authenticates, and then impersonates
+				t.Fatal(err)
+			}
+			ctx := request.WithUser(r.Context(), &user.DefaultInfo{Name: test.as})
+			if got := requesterName(ctx) == controllerRequesters; got != test.want {
+				t.Errorf("requests of %q as %s from %s are of the controllers: %t", test.authenticated, test.as, test.address, got)
+			}
+		})).ServeHTTP(httptest.NewRecorder(), r)
 	}
 }
 
