@@ -160,8 +160,12 @@ func (m *Manager) refuse(w http.ResponseWriter, r *http.Request, name string, er
 		if errors.Is(err, errNotRunning) {
 			w.Header().Set("Retry-After", "1")
 		} // else clients would try again for long before they show the reason
+		reason := err.Error()
+		if p, missing := m.plane(name); missing == nil && !p.hasSigned(r) && !m.maySee(r, name) {
+			reason = "its administrator can see why" // mayWake could not ask the host
+		}
 		refuse(w, r, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
-			"the control plane "+name+" is not available: "+err.Error())
+			"the control plane "+name+" is not available: "+reason)
 	}
 }
 
