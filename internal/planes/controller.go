@@ -311,11 +311,14 @@ func (c *controller) remove(ctx context.Context, o *object) error {
 		return errors.Join(err, c.writeStatus(ctx, o, Status{Phase: phaseFailed, Message: err.Error()}))
 	}
 	current.SetFinalizers(slices.DeleteFunc(current.GetFinalizers(), func(f string) bool { return f == finalizer }))
-	_, err = c.client.Update(ctx, current, metav1.UpdateOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
+	if _, err = c.client.Update(ctx, current, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return err
 	}
-	return err
+	if len(current.GetFinalizers()) == 0 {
+		return nil // it has gone
+	}
+	o.Status.Made = false
+	return c.writeStatus(ctx, o, Status{Phase: phaseFailed, Message: "its data is removed; it waits for its other finalizers"})
 }
 
 // removeData stops the control plane and removes its directory, but not that of a former one.
