@@ -100,6 +100,56 @@ func TestWhoWakesWithoutKeys(t *testing.T) {
 	}
 }
 
+// TestWhoKeepsAwake: only requests that could wake a control plane keep it awake, and begin its lifetime anew.
+func TestWhoKeepsAwake(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	acme, beta := h.create(t, "acme", nil), h.create(t, "beta", nil)
+	awaitFirstWrites(t, acme)
+	p, err := h.plane("acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	administrator := h.adminOf(t, "acme")
+	for who, test := range map[string]struct {
+		credentials func(*rest.Config)
+		path        string
+		fails, uses bool
+	}{
+		"nobody's health check":          {func(*rest.Config) {}, "/readyz", false, false},
+		"a health check with a password": {func(c *rest.Config) { c.Username, c.Password = "a", "b" }, "/readyz", false, false},
+		"nobody":                         {func(*rest.Config) {}, "/api/v1/namespaces", true, false},
+		"a token of beta":                {token(t, beta), "/api/v1/namespaces", true, false},
+		"a token of acme":                {token(t, acme), "/version", false, true},
+		"acme's own administrator":       {administrator, "/api/v1/namespaces", false, true},
+	} {
+		used := time.Now().Add(-time.Hour)
+		eventually(t, "the request before has ended", func() bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.verified, p.lastUsed = used, used
+			return p.requests == 0
+		})
+		_, err := h.with(t, "acme", test.credentials).Discovery().RESTClient().Get().AbsPath(test.path).DoRaw(t.Context())
+		if apierrors.IsUnauthorized(err) != test.fails || !test.fails && err != nil {
+			t.Errorf("%s gets %v", who, err)
+		}
+		eventually(t, "the request has ended", func() bool {
+			_, idle := p.idleSince()
+			return idle
+		})
+		if uses := !p.lastUse().Equal(used); uses != test.uses {
+			t.Errorf("%s uses it: %t", who, uses)
+		}
+	}
+}
+
+func (p *plane) lastUse() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lastUsed
+}
+
 // TestTokenOfAWebsocket: a token among the websocket protocols wakes a control plane, and one that is
 // awake accepts that of an administrator of the host.
 func TestTokenOfAWebsocket(t *testing.T) {
