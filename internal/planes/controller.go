@@ -118,13 +118,15 @@ func (c *controller) adopt() {
 		if err != nil {
 			continue // reconcile reports it
 		}
-		_, former := c.isClaimed(o)
+		claimed, former := c.isClaimed(o)
 		switch {
 		case !o.DeletionTimestamp.IsZero() || o.Status.Phase == "":
 		case former != nil:
 			c.fail(o.Name, former)
 		case !c.isUnfilled(o):
-			c.know(o)
+			if p := c.know(o); claimed && o.Status.Phase == phaseFailed {
+				p.failure = errors.New(o.Status.Message) // until it starts
+			}
 		case o.Status.Message != "":
 			c.fail(o.Name, errors.New(o.Status.Message))
 		}
