@@ -242,6 +242,9 @@ func (c *controller) reconcile(ctx context.Context, name string) error {
 	}
 	if err != nil {
 		c.fail(name, err)
+		if life := durationOf(o.Spec.Lifetime, 0); unfilled && life > 0 && time.Since(o.CreationTimestamp.Time) >= life {
+			return c.client.Delete(ctx, name, *metav1.NewPreconditionDeleteOptions(string(o.UID)))
+		}
 		return errors.Join(err, c.writeStatus(ctx, o, Status{Phase: phaseFailed, Message: err.Error()}))
 	}
 	o.Status.Made = o.Status.Made || unfilled
