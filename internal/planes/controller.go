@@ -323,7 +323,7 @@ func (c *controller) remove(ctx context.Context, o *object) error {
 		return nil // it has gone
 	}
 	o.Status.Made = false
-	return c.writeStatus(ctx, o, Status{Phase: phaseFailed, Message: "its data is removed; it waits for its other finalizers"})
+	return c.writeStatus(ctx, o, Status{Phase: phaseFailed, Message: "its data is removed: other finalizers keep it"})
 }
 
 // removeData stops the control plane and removes its directory, but not that of a former one.
