@@ -79,6 +79,7 @@ func TestValidate(t *testing.T) {
 		"is itself":               {From: From{ControlPlane: "acme"}},
 		"spec.crds.configMaps[0]": {CRDs: CRDs{ConfigMaps: []ConfigMap{{Namespace: "a/b", Name: "c"}}}},
 		"spec.crds.controlPlane":  {CRDs: CRDs{ControlPlane: "A"}},
+		`"acme": is itself`:       {CRDs: CRDs{ControlPlane: "acme"}},
 		"spec.backup.schedule":    {Backup: Backup{Schedule: "daily"}},
 		"never fires":             {Backup: Backup{Schedule: "0 0 30 2 *"}},
 		"spec.backup.keep":        {Backup: Backup{Keep: -1}},
@@ -95,6 +96,11 @@ func TestValidate(t *testing.T) {
 	valid.Name = "acme"
 	if errs := validate(host, valid, nil); len(errs) > 0 {
 		t.Error(errs)
+	}
+	stored := &object{Spec: Spec{CRDs: CRDs{ControlPlane: "acme"}}} // by a former release
+	stored.Name = "acme"
+	if errs := validate(host, stored, stored); len(errs) > 0 {
+		t.Errorf("its finalizer cannot be removed: %v", errs)
 	}
 	gone := &object{}
 	gone.Name, gone.DeletionTimestamp = "acme", &metav1.Time{Time: time.Now()}
