@@ -64,6 +64,9 @@ func (e *emptyTypes) serve(w http.ResponseWriter, r *http.Request, info *request
 		empty.Release()
 		return false
 	case p.Options.Watch:
+		if since != storage.Current {
+			revision = since // the client does not know yet that nothing has come
+		}
 		e.watch(w, r, p, empty, revision)
 		return true
 	}

@@ -314,6 +314,10 @@ func TestEmptyWatchesSendBookmarks(t *testing.T) {
 	if told := event.Object.(*unstructured.Unstructured).GetResourceVersion(); number(t, told) <= number(t, version) {
 		t.Errorf("told %s after a change later than %s", told, version)
 	}
+	late := s.watch(t, metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true}) // from before the change
+	if event := <-late.ResultChan(); event.Type != watch.Bookmark {
+		t.Errorf("got %s, want a bookmark", eventText(event))
+	}
 	brief := s.watch(t, metav1.ListOptions{ResourceVersion: version, TimeoutSeconds: ptr(int64(1))})
 	if event, open := <-brief.ResultChan(); open {
 		t.Errorf("got %s, want the end", eventText(event))

@@ -118,13 +118,15 @@ func (c *controller) adopt() {
 		if err != nil {
 			continue // reconcile reports it
 		}
-		_, former := c.isClaimed(o)
+		claimed, former := c.isClaimed(o)
 		switch {
 		case !o.DeletionTimestamp.IsZero() || o.Status.Phase == "":
 		case former != nil:
 			c.fail(o.Name, former)
 		case !c.isUnfilled(o):
-			c.know(o)
+			if p := c.know(o); claimed && o.Status.Phase == phaseFailed {
+				p.failure = errors.New(o.Status.Message) // until it starts
+			}
 		case o.Status.Message != "":
 			c.fail(o.Name, errors.New(o.Status.Message))
 		}
@@ -240,6 +242,9 @@ func (c *controller) reconcile(ctx context.Context, name string) error {
 	}
 	if err != nil {
 		c.fail(name, err)
+		if life := durationOf(o.Spec.Lifetime, 0); unfilled && life > 0 && time.Since(o.CreationTimestamp.Time) >= life {
+			return c.client.Delete(ctx, name, *metav1.NewPreconditionDeleteOptions(string(o.UID)))
+		}
 		return errors.Join(err, c.writeStatus(ctx, o, Status{Phase: phaseFailed, Message: err.Error()}))
 	}
 	o.Status.Made = o.Status.Made || unfilled
@@ -311,11 +316,14 @@ func (c *controller) remove(ctx context.Context, o *object) error {
 		return errors.Join(err, c.writeStatus(ctx, o, Status{Phase: phaseFailed, Message: err.Error()}))
 	}
 	current.SetFinalizers(slices.DeleteFunc(current.GetFinalizers(), func(f string) bool { return f == finalizer }))
-	_, err = c.client.Update(ctx, current, metav1.UpdateOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
+	if _, err = c.client.Update(ctx, current, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return err
 	}
-	return err
+	if len(current.GetFinalizers()) == 0 {
+		return nil // it has gone
+	}
+	o.Status.Made = false
+	return c.writeStatus(ctx, o, Status{Phase: phaseFailed, Message: "its data is removed: other finalizers keep it"})
 }
 
 // removeData stops the control plane and removes its directory, but not that of a former one.

@@ -21,17 +21,13 @@ import (
 
 // mayWake reports whether a request to a control plane that sleeps has a certificate or token that
 // the control plane has signed, or is from an administrator of the host. Nobody else can start
-// servers. It does not check whether a credential has expired or is revoked, and returns true if
-// files cannot be read: the started server reports that.
+// servers. It does not check whether a credential has expired or is revoked. Without a readable key,
+// as before the first start, it is the administrators who wake it.
 func (p *plane) mayWake(r *http.Request) bool {
 	if credentialOf(r) == nil {
 		return false
 	}
-	keys := pki.New(filepath.Join(p.dir(), "pki"), pki.Names{})
-	if certified, err := isCertified(keys, r); certified || err != nil {
-		return true
-	}
-	if signed, err := isSigned(keys, r); signed || err != nil {
+	if p.hasSigned(r) {
 		return true
 	}
 	name, err := p.manager.administrators.may(r,
@@ -39,18 +35,21 @@ func (p *plane) mayWake(r *http.Request) bool {
 	return name != "" || err != nil
 }
 
+// hasSigned reports whether a request has a certificate or token that the control plane has signed.
+func (p *plane) hasSigned(r *http.Request) bool {
+	keys := pki.New(filepath.Join(p.dir(), "pki"), pki.Names{})
+	return isCertified(keys, r) || isSigned(keys, r)
+}
+
 // isCertified reports whether an authority for clients has signed the certificate of the request.
-func isCertified(keys *pki.Store, r *http.Request) (bool, error) {
+func isCertified(keys *pki.Store, r *http.Request) bool {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
-		return false, nil
+		return false
 	}
 	options := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(),
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	for _, authority := range []string{pki.ClientCA, pki.FrontProxyCA} {
-		trusted, err := cert.CertsFromFile(keys.Cert(authority))
-		if err != nil {
-			return false, err
-		}
+		trusted, _ := cert.CertsFromFile(keys.Cert(authority)) // none after an error
 		for _, certificate := range trusted {
 			options.Roots.AddCert(certificate)
 		}
@@ -59,22 +58,19 @@ func isCertified(keys *pki.Store, r *http.Request) (bool, error) {
 		options.Intermediates.AddCert(certificate)
 	}
 	_, err := r.TLS.PeerCertificates[0].Verify(options)
-	return err == nil, nil
+	return err == nil
 }
 
 // isSigned reports whether a key of service account tokens has signed the token of the request.
-func isSigned(keys *pki.Store, r *http.Request) (bool, error) {
+func isSigned(keys *pki.Store, r *http.Request) bool {
 	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	token, err := jwt.ParseSigned(strings.TrimSpace(text))
 	if !strings.EqualFold(scheme, "Bearer") || err != nil {
-		return false, nil
+		return false
 	}
-	trusted, err := keys.TokenKeys()
-	if err != nil {
-		return false, err
-	}
+	trusted, _ := keys.TokenKeys() // none after an error
 	return slices.ContainsFunc(trusted.Verify,
-		func(key crypto.PublicKey) bool { return token.Claims(key, &jwt.Claims{}) == nil }), nil
+		func(key crypto.PublicKey) bool { return token.Claims(key, &jwt.Claims{}) == nil })
 }
 
 // credentialOf returns a hash of the credentials of a request, or nil without any.

@@ -5,10 +5,14 @@ import (
 	"encoding/base64"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -52,6 +56,98 @@ func TestWhoWakes(t *testing.T) {
 			t.Errorf("%s: woken is %t", who, woken)
 		}
 	}
+}
+
+// TestWhoWakesWithoutKeys: only administrators on the host wake a control plane that has no keys,
+// since it was not started yet, is a copy, or has lost its directory. Others learn nothing of it.
+func TestWhoWakesWithoutKeys(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	beta := h.create(t, "beta", nil)
+	forged := map[string]func(*rest.Config){"a token": token(t, beta), "a certificate": h.adminOf(t, "beta")}
+	h.create(t, "new", nil)
+	h.create(t, "copy", map[string]any{"from": map[string]any{"controlPlane": "beta"}})
+	addMap(t, h.create(t, "lost", nil), "one")
+	h.sleepNow(t, "lost")
+	for name, starts := range map[string]bool{"new": true, "copy": true, "lost": false} {
+		p, err := h.plane(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !starts {
+			if err := os.RemoveAll(p.dir()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for who, credentials := range forged {
+			_, err := h.with(t, name, credentials).CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
+			if !apierrors.IsUnauthorized(err) || !p.is(asleep) {
+				t.Errorf("%s of another one gets %v from %s, which sleeps: %t", who, err, name, p.is(asleep))
+			}
+		}
+		_, err = h.client(t, name).CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
+		if starts && err != nil || !starts && (err == nil || !strings.Contains(err.Error(), p.dir()+" is missing")) {
+			t.Errorf("the administrator gets %v from %s", err, name)
+		}
+		if starts {
+			continue
+		}
+		answer := httptest.NewRecorder()
+		h.refuse(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, prefix+"lost/api", nil), name, err)
+		if body := answer.Body.String(); answer.Code != http.StatusServiceUnavailable || strings.Contains(body, p.dir()) {
+			t.Errorf("whoever could not be asked for gets %d: %s", answer.Code, body)
+		}
+	}
+}
+
+// TestWhoKeepsAwake: only requests that could wake a control plane keep it awake, and begin its lifetime anew.
+func TestWhoKeepsAwake(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	acme, beta := h.create(t, "acme", nil), h.create(t, "beta", nil)
+	awaitFirstWrites(t, acme)
+	p, err := h.plane("acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	administrator := h.adminOf(t, "acme")
+	for who, test := range map[string]struct {
+		credentials func(*rest.Config)
+		path        string
+		fails, uses bool
+	}{
+		"nobody's health check":          {func(*rest.Config) {}, "/readyz", false, false},
+		"a health check with a password": {func(c *rest.Config) { c.Username, c.Password = "a", "b" }, "/readyz", false, false},
+		"nobody":                         {func(*rest.Config) {}, "/api/v1/namespaces", true, false},
+		"a token of beta":                {token(t, beta), "/api/v1/namespaces", true, false},
+		"a token of acme":                {token(t, acme), "/version", false, true},
+		"acme's own administrator":       {administrator, "/api/v1/namespaces", false, true},
+	} {
+		used := time.Now().Add(-time.Hour)
+		eventually(t, "the request before has ended", func() bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.verified, p.lastUsed = used, used
+			return p.requests == 0
+		})
+		_, err := h.with(t, "acme", test.credentials).Discovery().RESTClient().Get().AbsPath(test.path).DoRaw(t.Context())
+		if apierrors.IsUnauthorized(err) != test.fails || !test.fails && err != nil {
+			t.Errorf("%s gets %v", who, err)
+		}
+		eventually(t, "the request has ended", func() bool {
+			_, idle := p.idleSince()
+			return idle
+		})
+		if uses := !p.lastUse().Equal(used); uses != test.uses {
+			t.Errorf("%s uses it: %t", who, uses)
+		}
+	}
+}
+
+func (p *plane) lastUse() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lastUsed
 }
 
 // TestTokenOfAWebsocket: a token among the websocket protocols wakes a control plane, and one that is

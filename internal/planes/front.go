@@ -44,7 +44,7 @@ func (m *Manager) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	moveToken(inner)
 	p, err := m.plane(name)
-	if errors.Is(err, errNotFound) && m.isBeingMade(r, name) {
+	if errors.Is(err, errNotFound) && m.maySee(r, name) {
 		p, err = m.awaitPlane(r.Context(), name)
 	}
 	if err == nil {
@@ -55,23 +55,21 @@ func (m *Manager) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isBeingMade reports whether there is a ControlPlane of a name without a plane, which the user may see.
-func (m *Manager) isBeingMade(r *http.Request, name string) bool {
-	if !m.maySee(r, name) {
-		return false
-	}
-	_, err := m.objects.Resource(Resource).Get(r.Context(), name, metav1.GetOptions{})
-	return err == nil
-}
-
 const (
 	// madePoll is the interval at which awaitPlane looks for the control plane, at most for madeTimeout.
 	madePoll    = 20 * time.Millisecond
 	madeTimeout = 30 * time.Second
 )
 
-// awaitPlane returns a control plane that is being made, for example as a copy.
+// awaitPlane returns the control plane of a ControlPlane once it is made, for example as a copy.
 func (m *Manager) awaitPlane(ctx context.Context, name string) (p *plane, err error) {
+	o, err := m.objects.Resource(Resource).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case err != nil:
+		return nil, errNotFound
+	case o.GetDeletionTimestamp() != nil:
+		return nil, errDeleting
+	}
 	_ = wait.PollUntilContextTimeout(ctx, madePoll, madeTimeout, true, func(context.Context) (bool, error) {
 		p, err = m.plane(name)
 		return !errors.Is(err, errNotFound), nil
@@ -160,8 +158,12 @@ func (m *Manager) refuse(w http.ResponseWriter, r *http.Request, name string, er
 		if errors.Is(err, errNotRunning) {
 			w.Header().Set("Retry-After", "1")
 		} // else clients would try again for long before they show the reason
+		reason := err.Error()
+		if p, missing := m.plane(name); missing == nil && !p.hasSigned(r) && !m.maySee(r, name) {
+			reason = "its administrator can see why" // mayWake could not ask the host
+		}
 		refuse(w, r, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
-			"the control plane "+name+" is not available: "+err.Error())
+			"the control plane "+name+" is not available: "+reason)
 	}
 }
 

@@ -63,6 +63,16 @@ func TestNotMade(t *testing.T) {
 	}
 }
 
+// TestLifetimeOfNotMade: a ControlPlane that could not be made in its lifetime is deleted.
+func TestLifetimeOfNotMade(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	if err := h.tryCreate(t.Context(), "acme", map[string]any{"lifetime": "1s", "from": map[string]any{"backup": "missing"}}); err != nil {
+		t.Fatal(err)
+	}
+	h.awaitGone(t, "acme")
+}
+
 // TestOriginOfEachOther: the reasons of two control planes that wait for one another do not grow.
 func TestOriginOfEachOther(t *testing.T) {
 	t.Parallel()

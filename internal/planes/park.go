@@ -290,7 +290,7 @@ func (r revisions) current(ctx context.Context) (string, error) {
 // API server has resourceVersions of its own.
 func (r revisions) serves(ctx context.Context, request *http.Request) bool {
 	info, err := infos.NewRequestInfo(request)
-	if err != nil || info.APIGroup == "" {
+	if err != nil || info.APIGroup == "" || info.APIGroup == apiregistrationv1.GroupName { // it has no APIService
 		return err == nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)

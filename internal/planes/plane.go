@@ -49,9 +49,10 @@ type plane struct {
 	waiting  int                     // those that wait for a start or a stop, watches included
 	giveUp   context.CancelCauseFunc // of a start that waits for room
 	settling bool                    // see sleep
-	lastUsed time.Time
-	started  time.Time // also if the request has gone meanwhile
-	failure  error     // of the last start
+	lastUsed time.Time               // by a request that could have woken it
+	verified time.Time               // when a request was last found to be one
+	started  time.Time               // also if the request has gone meanwhile
+	failure  error                   // of the last start
 	failedAt time.Time
 	oldCRDs  error // why it has no newer ones
 	deleting error // why it cannot be used, if it is being deleted
@@ -129,10 +130,15 @@ func (p *plane) use(ctx context.Context, mayWake func() bool) (handler *served, 
 			return nil, nil, errNotFound
 		case awake:
 			p.requests++
-			p.lastUsed = time.Now()
-			handler := p.handler
+			handler, uses := p.handler, time.Since(p.verified) < verifiedFor
 			p.mu.Unlock()
-			return handler, p.done, nil
+			if !uses && mayWake() {
+				uses = true
+				p.mu.Lock()
+				p.verified, p.lastUsed = time.Now(), time.Now()
+				p.mu.Unlock()
+			}
+			return handler, func() { p.done(uses) }, nil
 		case asleep:
 			if !permitted { // the control plane may have been held, or may have stopped
 				p.mu.Unlock()
@@ -185,11 +191,17 @@ func (p *plane) beginWake() error {
 	return nil
 }
 
-// done ends a request.
-func (p *plane) done() {
+// verifiedFor is the time after a request that could have woken it in which others are not checked: a
+// check reads keys and verifies a signature.
+const verifiedFor = time.Second
+
+// done ends a request. Those that could not have woken the control plane do not keep it awake.
+func (p *plane) done(uses bool) {
 	p.mu.Lock()
 	p.requests--
-	p.lastUsed = time.Now()
+	if uses {
+		p.lastUsed = time.Now()
+	}
 	p.mu.Unlock()
 }
 

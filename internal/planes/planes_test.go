@@ -270,6 +270,7 @@ func TestParkedTypes(t *testing.T) {
 		{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 		{Group: "kube-hyper-mini.io", Version: "v1alpha1", Resource: "serviceendpoints"},
 		{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"},
+		{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"},
 	}
 	for _, resource := range types {
 		outlives := func() bool {
@@ -279,6 +280,11 @@ func TestParkedTypes(t *testing.T) {
 			}
 			opened, err := objects.Resource(resource).Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.GetResourceVersion(), AllowWatchBookmarks: true})
 			if err != nil {
+				t.Fatal(err)
+			}
+			other := configMap("") // of another type: the watch does not see it
+			other.GenerateName = "other-"
+			if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			h.sleepNow(t, "acme")

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
@@ -178,4 +180,33 @@ func TestArchiveOfMissing(t *testing.T) {
 	if err := p.archived(time.Now().Add(time.Minute)); err == nil {
 		t.Error("an archive of a former control plane is taken for its own")
 	}
+}
+
+// TestOtherFinalizers: a ControlPlane that waits for the finalizer of somebody else says that its data
+// is removed, and requests do not wait for it.
+func TestOtherFinalizers(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	addMap(t, h.create(t, "acme", nil), "one")
+	h.await(t, "acme", func(o *object) bool { return o.Status.Made })
+	finalizers := func(text string) {
+		patch := []byte(`{"metadata":{"finalizers":` + text + `}}`)
+		if _, err := h.objects.Patch(t.Context(), "acme", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	finalizers(`["` + finalizer + `","example.com/other"]`)
+	if err := h.objects.Delete(t.Context(), "acme", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	o := h.await(t, "acme", func(o *object) bool { return strings.Contains(o.Status.Message, "its data is removed") })
+	if meta.IsStatusConditionTrue(o.Status.Conditions, "Ready") || o.Status.Made || o.Status.Phase != phaseFailed {
+		t.Errorf("status %+v", o.Status)
+	}
+	_, err := h.client(t, "acme").CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
+	if !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), errDeleting.Error()) {
+		t.Errorf("a request gets %v", err)
+	}
+	finalizers(`[]`)
+	h.awaitGone(t, "acme")
 }

@@ -146,7 +146,10 @@ func kind(host *config.ServerConfiguration) controlplane.Resource {
 			}},
 			{Name: "Size", Type: "string", Value: func(o *object) any { return orUnknown(o, datadir.Size(o.Status.SizeBytes)) }},
 			{Name: "Last used", Type: "string", Value: func(o *object) any {
-				if o.Status.LastUsed.IsZero() {
+				switch {
+				case o.Status.Phase == phaseAwake:
+					return "now" // its requests are not written
+				case o.Status.LastUsed.IsZero():
 					return "never"
 				}
 				return duration.HumanDuration(time.Since(o.Status.LastUsed.Time))

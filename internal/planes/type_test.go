@@ -3,6 +3,7 @@ package planes
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
+	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
 )
 
 // TestConfiguration: a control plane has the bounds of its host, so that its users cannot reach
@@ -79,6 +81,7 @@ func TestValidate(t *testing.T) {
 		"is itself":               {From: From{ControlPlane: "acme"}},
 		"spec.crds.configMaps[0]": {CRDs: CRDs{ConfigMaps: []ConfigMap{{Namespace: "a/b", Name: "c"}}}},
 		"spec.crds.controlPlane":  {CRDs: CRDs{ControlPlane: "A"}},
+		`"acme": is itself`:       {CRDs: CRDs{ControlPlane: "acme"}},
 		"spec.backup.schedule":    {Backup: Backup{Schedule: "daily"}},
 		"never fires":             {Backup: Backup{Schedule: "0 0 30 2 *"}},
 		"spec.backup.keep":        {Backup: Backup{Keep: -1}},
@@ -95,6 +98,11 @@ func TestValidate(t *testing.T) {
 	valid.Name = "acme"
 	if errs := validate(host, valid, nil); len(errs) > 0 {
 		t.Error(errs)
+	}
+	stored := &object{Spec: Spec{CRDs: CRDs{ControlPlane: "acme"}}} // by a former release
+	stored.Name = "acme"
+	if errs := validate(host, stored, stored); len(errs) > 0 {
+		t.Errorf("its finalizer cannot be removed: %v", errs)
 	}
 	gone := &object{}
 	gone.Name, gone.DeletionTimestamp = "acme", &metav1.Time{Time: time.Now()}
@@ -163,4 +171,19 @@ func (h *testHost) patch(t *testing.T, as types.PatchType, spec string) error {
 	}
 	_, err := h.objects.Patch(t.Context(), "acme", as, []byte(body), options)
 	return err
+}
+
+// TestLastUsed: the column has "now" for what is awake: the status has the last use before it woke.
+func TestLastUsed(t *testing.T) {
+	t.Parallel()
+	columns := kind(config.Default()).Columns
+	column := columns[slices.IndexFunc(columns, func(c controlplane.Column) bool { return c.Name == "Last used" })]
+	hourAgo := metav1.NewTime(time.Now().Add(-time.Hour))
+	for want, status := range map[string]Status{
+		"never": {Phase: phaseAsleep}, "60m": {Phase: phaseAsleep, LastUsed: hourAgo}, "now": {Phase: phaseAwake, LastUsed: hourAgo},
+	} {
+		if got := column.Value(&object{Status: status}); got != want {
+			t.Errorf("%+v: %v instead of %s", status, got, want)
+		}
+	}
 }

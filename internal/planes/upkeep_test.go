@@ -64,6 +64,7 @@ func TestDescriptorLimit(t *testing.T) {
 }
 
 // TestFullDisk: a control plane does not start on a disk without room for it: its etcd could end the process.
+// The reason outlives a restart of the host.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -73,7 +74,21 @@ func TestFullDisk(t *testing.T) {
 	if !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "has only 10 MiB left") {
 		t.Errorf("a request is answered: %v", err)
 	}
-	h.await(t, "acme", func(o *object) bool { return strings.Contains(o.Status.Message, "has only 10 MiB left") })
+	failed := func(o *object) bool { return strings.Contains(o.Status.Message, "has only 10 MiB left") }
+	h.await(t, "acme", failed)
+	h = h.restart(t, func(string) {})
+	var p *plane
+	eventually(t, "the control planes are known", func() bool {
+		p, err = h.plane("acme")
+		return err == nil
+	})
+	if status := p.status(); status.Phase != phaseFailed || !failed(&object{Status: status}) {
+		t.Errorf("after a restart of the host: %+v", status)
+	}
+	if _, err := h.client(t, "acme").CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.await(t, "acme", func(o *object) bool { return o.Status.Phase == phaseAwake && o.Status.Message == "" })
 }
 
 // TestLastWrite: after a restart of a host whose ControlPlane is older than its data, the lifetime

@@ -52,6 +52,9 @@ func validate(host *config.ServerConfiguration, o, old *object) field.ErrorList 
 		}
 		errs = append(errs, field.Forbidden(spec.Child("from"), reason))
 	}
+	if of := o.Spec.CRDs.ControlPlane; of != "" && of == o.Name && (old == nil || old.Spec.CRDs.ControlPlane != of) {
+		errs = append(errs, field.Invalid(spec.Child("crds", "controlPlane"), of, itself))
+	}
 	if old != nil && old.Status.CRDs != "" && old.Spec.CRDs.ControlPlane != o.Spec.CRDs.ControlPlane {
 		errs = append(errs, field.Forbidden(spec.Child("crds", "controlPlane"),
 			"is read before the first start, which was: name config maps, or apply the CRDs in the control plane"))
@@ -66,7 +69,7 @@ func validateNew(o *object, from *field.Path) (errs field.ErrorList) {
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), o.Name, message+"; it is part of the URL"))
 	}
 	if name := o.Spec.From.ControlPlane; name != "" && name == o.Name {
-		errs = append(errs, field.Invalid(from.Child("controlPlane"), name, "is itself: name another ControlPlane"))
+		errs = append(errs, field.Invalid(from.Child("controlPlane"), name, itself))
 	}
 	if at := o.Spec.From.At; at.After(time.Now()) {
 		errs = append(errs, field.Invalid(from.Child("at"), at.UTC().Format(time.RFC3339),
@@ -74,6 +77,8 @@ func validateNew(o *object, from *field.Path) (errs field.ErrorList) {
 	}
 	return errs
 }
+
+const itself = "is itself: name another ControlPlane"
 
 const noJournals = "the server has no journals of control planes: set planes.journal in its configuration"
 
