@@ -62,13 +62,13 @@ var addLabel = controlplane.Admission{
 		if labels == nil {
 			labels = map[string]string{}
 		}
-		labels["seen"] = "yes"
+		labels["seen"] += "yes"
 		object.SetLabels(labels)
 		return nil
 	},
 }
 
-// TestAdmission: the functions see and change built-in types, Go types and custom resources,
+// TestAdmission: the functions see and change built-in types, Go types and custom resources once,
 // and a panic costs its request only. The manifests are applied before the start returns.
 func TestAdmission(t *testing.T) {
 	cp := start(t, controlplane.Options{
@@ -94,6 +94,10 @@ func TestAdmission(t *testing.T) {
 		if err != nil || created.GetLabels()["seen"] != "yes" {
 			t.Errorf("%s: %v, %v", c.kind, created, err)
 		}
+	}
+	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	if crd, err := crds.Get(t.Context(), "widgets.example.com", metav1.GetOptions{}); err != nil || crd.GetLabels()["seen"] != "yes" {
+		t.Errorf("the CRD: %v, %v", crd.GetLabels(), err)
 	}
 	maps := kubernetes.NewForConfigOrDie(cp.RESTConfig()).CoreV1().ConfigMaps("default")
 	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "panics"}}, metav1.CreateOptions{}); err == nil {

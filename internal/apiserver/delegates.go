@@ -34,7 +34,6 @@ func (b *builder) delegates(native *controlplane.Config, initializers []admissio
 		return nil, fmt.Errorf("configure the apiextensions server: %w", err)
 	}
 	b.store(&extensions.GenericConfig.Config)
-	extensions.GenericConfig.AdmissionControl = b.admission(extensions.GenericConfig.AdmissionControl)
 	etcdOptions := *b.options.Etcd
 	etcdOptions.StorageConfig.Codec = nil // the getter makes one for each CRD
 	extensions.ExtraConfig.CRDRESTOptionsGetter, err = b.config.Storage.CustomResourceGetter(
@@ -51,7 +50,6 @@ func (b *builder) delegates(native *controlplane.Config, initializers []admissio
 		return nil, fmt.Errorf("configure the aggregator: %w", err)
 	}
 	b.store(&aggregator.GenericConfig.Config)
-	aggregator.GenericConfig.AdmissionControl = b.admission(aggregator.GenericConfig.AdmissionControl)
 	b.wrapChain(&aggregator.GenericConfig.Config)
 	// Upstream's controller needs Services and EndpointSlices, which are not served.
 	// followRemote adds a controller that does not.
