@@ -358,6 +358,10 @@ func TestGroupOfACRD(t *testing.T) {
 	if err := second.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "the CRD widgets.sea.example.com is in the group") {
 		t.Errorf("a start with a group that a CRD has: %v", err)
 	}
+	parent := controlplane.Kind[BoatSpec, BoatStatus]{Group: "example.com", Version: "v1", Kind: "Boat"}.Resource()
+	if err := start(t, controlplane.Options{Dir: dir, Resources: []controlplane.Resource{parent}}).Stop(context.Background()); err != nil {
+		t.Fatal(err)
+	}
 	third := start(t, controlplane.Options{Resources: []controlplane.Resource{boats()}})
 	object := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(crd), &object.Object); err != nil {

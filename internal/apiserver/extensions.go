@@ -93,8 +93,9 @@ func CheckGroups(ctx context.Context, client clientv3.KV, prefix string, groups 
 	}
 	for _, kv := range found.Kvs {
 		name := strings.TrimPrefix(string(kv.Key), below)
+		_, of, _ := strings.Cut(name, ".") // a plural has no dot
 		for _, group := range groups {
-			if strings.HasSuffix(name, "."+group.Name()) {
+			if of == group.Name() {
 				return fmt.Errorf("the CRD %s is in the group %s, which has types of the program: delete the CRD, or choose "+
 					"another group", name, group.Name())
 			}
