@@ -2,6 +2,8 @@ package controlplane
 
 import (
 	"fmt"
+	"log/slog"
+	"runtime/debug"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,15 +17,19 @@ type storageCodec struct{ runtime.Codec }
 // Decode implements [runtime.Decoder].
 func (c storageCodec) Decode(data []byte, defaults *schema.GroupVersionKind,
 	into runtime.Object) (object runtime.Object, gvk *schema.GroupVersionKind, err error) {
-	defer func() {
-		if reason := recover(); reason != nil {
-			err = fmt.Errorf("a function of the program panicked: %v", reason)
-		}
-		if runtime.IsNotRegisteredError(err) {
-			err = fmt.Errorf("%w: serve this version, with Resource.Versions", err)
-		}
-	}()
-	return c.Codec.Decode(data, defaults, into)
+	defer panicAsError(&err)
+	if object, gvk, err = c.Codec.Decode(data, defaults, into); runtime.IsNotRegisteredError(err) {
+		err = fmt.Errorf("%w: serve this version, with Resource.Versions", err)
+	}
+	return object, gvk, err
+}
+
+// panicAsError is deferred where functions of the program are called.
+func panicAsError(err *error) {
+	if reason := recover(); reason != nil {
+		slog.Error("a function of the program panicked", "panic", reason, "stack", string(debug.Stack()))
+		*err = fmt.Errorf("a function of the program panicked: %v", reason)
+	}
 }
 
 // withoutProtobuf offers clients no protobuf, which Go types without generated code do not have.

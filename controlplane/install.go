@@ -143,7 +143,8 @@ func (g *group) register(gv schema.GroupVersion, kind string, newObject, newList
 
 // convertTypes adds the conversion between two Go types of objects or lists.
 func convertTypes(scheme *runtime.Scheme, from, to runtime.Object, convert func(from, to runtime.Object) error) error {
-	return scheme.AddConversionFunc(from, to, func(a, b any, _ conversion.Scope) error {
+	return scheme.AddConversionFunc(from, to, func(a, b any, _ conversion.Scope) (err error) {
+		defer panicAsError(&err) // upstream converts in goroutines of its own, too
 		source, target := a.(runtime.Object), b.(runtime.Object)
 		sourceMeta, ok := source.(metav1.ObjectMetaAccessor)
 		if targetMeta, alike := target.(metav1.ObjectMetaAccessor); ok && alike {
