@@ -37,7 +37,7 @@ type Resource struct {
 
 	// New and NewList return pointers to empty values of the Go types, which no other kind of the
 	// group has. A field Status makes the subresource status. Where the resource is stored, all
-	// fields are exported, with names in tags json, and are no arrays; times are [metav1.Time].
+	// fields are exported, with names in tags json, and are no arrays or uint64; times are [metav1.Time].
 	New, NewList func() runtime.Object
 	// Versions are further versions that are served. Objects are stored as Version.
 	Versions []ResourceVersion
@@ -192,6 +192,9 @@ func (r *Resource) checkVersion(version ResourceVersion) error {
 	object, list := version.New(), version.NewList()
 	if _, err := meta.Accessor(object); err != nil || !meta.IsListType(list) {
 		return fmt.Errorf("%T has no metadata (metav1.ObjectMeta), or %T has no field Items", object, list)
+	}
+	if status, ok := reflect.TypeOf(object).Elem().FieldByName("Status"); ok && len(status.Index) > 1 {
+		return fmt.Errorf("Status of %T is embedded: make it a field of its own", object)
 	}
 	return checkFields(reflect.TypeOf(object), r.Kind, map[reflect.Type]bool{ // upstream compares these as a whole
 		reflect.TypeFor[metav1.Time](): true, reflect.TypeFor[metav1.MicroTime](): true,

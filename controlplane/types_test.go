@@ -40,6 +40,17 @@ type bare struct {
 
 func (b *bare) DeepCopyObject() runtime.Object { c := *b; return &c }
 
+type afloat struct {
+	bare              `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Common            `json:",inline"`
+}
+
+// Common is embedded.
+type Common struct {
+	Status BoatStatus `json:"status,omitempty"`
+}
+
 // TestTypesThatNewRefuses: New names the mistake in Go types that would panic, or be served wrongly,
 // later.
 func TestTypesThatNewRefuses(t *testing.T) {
@@ -59,6 +70,8 @@ func TestTypesThatNewRefuses(t *testing.T) {
 	nilObject.New = func() runtime.Object { return (*Boat)(nil) }
 	noItems.NewList = noItems.New
 	noMeta.New = func() runtime.Object { return &bare{} }
+	embedded := boats()
+	embedded.New = func() runtime.Object { return &afloat{} }
 	named := of[OldBoatSpec]("Boat")
 	named.Name = "ships"
 	for name, c := range map[string]struct {
@@ -77,6 +90,7 @@ func TestTypesThatNewRefuses(t *testing.T) {
 		"a nil object":            {"BoatStatus] that is nil, or", []controlplane.Resource{nilObject}},
 		"a list without items":    {"has no field Items", []controlplane.Resource{noItems}},
 		"an object without name":  {"has no metadata", []controlplane.Resource{noMeta}},
+		"an embedded status":      {"Status of *controlplane_test.afloat is embedded", []controlplane.Resource{embedded}},
 		"a column":                {"a column has no Value", []controlplane.Resource{noValue}},
 		"a column of a kind":      {"a column has no Value", []controlplane.Resource{noValueOfKind}},
 		"time": {"Boat.Spec.F.wall is not exported", []controlplane.Resource{of[struct {
@@ -87,6 +101,12 @@ func TestTypesThatNewRefuses(t *testing.T) {
 		}]("Boat")}},
 		"array": {"Boat.Spec.F cannot be patched", []controlplane.Resource{of[struct {
 			F [3]byte `json:"f"`
+		}]("Boat")}},
+		"uint64": {"Boat.Spec.F cannot be applied", []controlplane.Resource{of[struct {
+			F []uint64 `json:"f"`
+		}]("Boat")}},
+		"pointers": {"Boat.Spec.F cannot be applied", []controlplane.Resource{of[struct {
+			F **int `json:"f"`
 		}]("Boat")}},
 		"keys": {"Boat.Spec.F cannot be patched", []controlplane.Resource{of[struct {
 			F map[int]string `json:"f"`
