@@ -2,7 +2,9 @@ package controlplane
 
 import (
 	"reflect"
+	"strconv"
 	"strings"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -49,7 +51,7 @@ func modelName[Spec, Status any](generic string) string {
 			parts = append(parts, modelNameOf(t))
 		}
 	}
-	return strings.Join(append(parts, generic), ".")
+	return distinct(strings.Join(append(parts, generic), "."), reflect.TypeFor[Object[Spec, Status]]())
 }
 
 // modelNameOf returns the name of a Go type in OpenAPI.
@@ -58,7 +60,22 @@ func modelNameOf(t reflect.Type) string {
 	if namer, ok := model.(util.OpenAPIModelNamer); ok {
 		return namer.OpenAPIModelName()
 	}
-	return util.ToRESTFriendlyName(util.GetCanonicalTypeName(model))
+	return distinct(util.ToRESTFriendlyName(util.GetCanonicalTypeName(model)), t)
+}
+
+// modelNames has the Go type of each name in OpenAPI.
+var modelNames sync.Map
+
+// distinct numbers the names of types that have the same: local ones, and instances with anonymous ones.
+func distinct(name string, t reflect.Type) string {
+	numbered := name
+	for i := 2; name != ""; i++ {
+		if of, _ := modelNames.LoadOrStore(numbered, t); of == t {
+			break
+		}
+		numbered = name + strconv.Itoa(i)
+	}
+	return numbered
 }
 
 // deepCopy returns a deep copy of the object. Unexported fields are copied as they are.

@@ -182,6 +182,38 @@ func TestFieldsOfAnyJSON(t *testing.T) {
 	}
 }
 
+func clara() controlplane.Resource {
+	type spec struct {
+		C string `json:"c"`
+	}
+	return of[spec]("Clara")
+}
+
+func dora() controlplane.Resource {
+	type spec struct {
+		D string `json:"d"`
+	}
+	return of[spec]("Dora")
+}
+
+// TestTypesOfTheSameName: kinds whose types have no name, or a local one, have schemas of their own.
+func TestTypesOfTheSameName(t *testing.T) {
+	cp := start(t, controlplane.Options{Resources: []controlplane.Resource{clara(), dora(), of[struct {
+		A string `json:"a"`
+	}]("Anna"), of[struct {
+		B string `json:"b"`
+	}]("Berta")}})
+	client := dynamic.NewForConfigOrDie(cp.RESTConfig())
+	for _, kind := range []string{"Anna", "Berta", "Clara", "Dora"} {
+		object := boat("one", map[string]any{strings.ToLower(kind[:1]): "x"})
+		object.SetKind(kind)
+		resource := boatResource.GroupVersion().WithResource(strings.ToLower(kind) + "s")
+		if _, err := client.Resource(resource).Namespace("default").Apply(t.Context(), "one", object, metav1.ApplyOptions{FieldManager: "a"}); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
 // TestNamesOfGoTypes: objects have the names that custom resources may have.
 func TestNamesOfGoTypes(t *testing.T) {
 	cp := start(t, controlplane.Options{Resources: []controlplane.Resource{boats()}})
