@@ -2,12 +2,12 @@ package controlplane
 
 import (
 	"fmt"
-	"log/slog"
-	"runtime/debug"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
 )
 
 // storageCodec is a codec that returns a panic of the program's functions as an error: watches of
@@ -17,19 +17,11 @@ type storageCodec struct{ runtime.Codec }
 // Decode implements [runtime.Decoder].
 func (c storageCodec) Decode(data []byte, defaults *schema.GroupVersionKind,
 	into runtime.Object) (object runtime.Object, gvk *schema.GroupVersionKind, err error) {
-	defer panicAsError(&err)
+	defer apiserver.PanicAsError(&err)
 	if object, gvk, err = c.Codec.Decode(data, defaults, into); runtime.IsNotRegisteredError(err) {
 		err = fmt.Errorf("%w: serve this version, with Resource.Versions", err)
 	}
 	return object, gvk, err
-}
-
-// panicAsError is deferred where functions of the program are called.
-func panicAsError(err *error) {
-	if reason := recover(); reason != nil {
-		slog.Error("a function of the program panicked", "panic", reason, "stack", string(debug.Stack()))
-		*err = fmt.Errorf("a function of the program panicked: %v", reason)
-	}
 }
 
 // withoutProtobuf offers clients no protobuf, which Go types without generated code do not have.

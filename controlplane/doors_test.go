@@ -210,7 +210,7 @@ func TestControllers(t *testing.T) {
 			return err
 		}, ""},
 		"fails":  {func(context.Context, *rest.Config) error { return errors.New("no luck") }, "the controller c failed: no luck"},
-		"panics": {func(context.Context, *rest.Config) error { panic("oops") }, "panic: oops"},
+		"panics": {func(context.Context, *rest.Config) error { panic("oops") }, "panicked: oops"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cp, err := controlplane.New(controlplane.Options{Controllers: []controlplane.Controller{{Name: "c", Run: c.run}}})
@@ -238,7 +238,7 @@ func TestWhileServingThatPanics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cp.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "panic: oops") {
+	if err := cp.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "panicked: oops") {
 		t.Errorf("the start: %v", err)
 	}
 }

@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"reflect"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -66,16 +65,12 @@ func modelNameOf(t reflect.Type) string {
 // modelNames has the Go type of each name in OpenAPI.
 var modelNames sync.Map
 
-// distinct numbers the names of types that have the same: local ones, and instances with anonymous ones.
+// distinct extends the name if another type has it: local ones may, and instances with anonymous ones.
 func distinct(name string, t reflect.Type) string {
-	numbered := name
-	for i := 2; name != ""; i++ {
-		if of, _ := modelNames.LoadOrStore(numbered, t); of == t {
-			break
-		}
-		numbered = name + strconv.Itoa(i)
+	if of, _ := modelNames.LoadOrStore(name, t); of == t || name == "" {
+		return name
 	}
-	return numbered
+	return distinct(name+"2", t)
 }
 
 // deepCopy returns a deep copy of the object. Unexported fields are copied as they are.

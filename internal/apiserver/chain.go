@@ -92,6 +92,7 @@ type builder struct {
 	trusted   *trustedRequests // set with the aggregator
 	discovery *crds.Discovery
 	groups    *apiservices.Groups // set with the aggregator
+	refused   error               // of the program's handler
 }
 
 // New builds the chain. [Server.Run] serves it. ctx stops the goroutines that the options
@@ -235,7 +236,8 @@ func (b *builder) newAggregator(c *configs, delegate genericapiserver.Delegation
 }
 
 // chain creates the servers, the innermost first.
-func (b *builder) chain(c *configs) error {
+func (b *builder) chain(c *configs) (err error) {
+	defer PanicAsError(&err)
 	extensions, err := b.newExtensions(c)
 	if err != nil {
 		return err
@@ -279,7 +281,7 @@ func (b *builder) chain(c *configs) error {
 		CRDs:        extensions,
 		APIServices: aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer(),
 	}
-	return nil
+	return b.refused
 }
 
 // unprepared is a delegate that is not prepared: that would install the paths of its health checks

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -74,7 +75,9 @@ func (b *builder) wrapChain(c *genericapiserver.Config) {
 		handler = b.drain.endAfterGrace(handler)
 		handler = endRefusedBodies(handler)
 		if wrap := b.config.Extensions.Handler; wrap != nil {
-			handler = wrap(handler)
+			if handler = wrap(handler); handler == nil {
+				b.refused = errors.New("Options.Middleware returned no handler: return one that calls the given one")
+			}
 		}
 		if connections, ok := b.config.Listener.Listener.(*connectionLimits); ok {
 			handler = connections.limitHeaders(handler) // outermost: it must know of all requests
