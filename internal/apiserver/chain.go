@@ -106,12 +106,13 @@ func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	drain := newDrain()
 	b := &builder{
 		config: cfg, options: completed, settings: o.settings, cached: cached, files: certificateFiles{log: cfg.Log},
 		Server: &Server{
-			listener: cfg.Listener, profile: o.profile, loopback: kube.NewLoopback(), writes: newNamespaceWrites(),
-			drain: newDrain(), bootstrap: bootstrapToken(rand.Text()), stopGrace: o.settings.Serving.StopGrace.Duration,
-			namespaces: completed.SystemNamespaces, storage: cfg.Storage, log: cfg.Log,
+			listener: cfg.Listener, profile: o.profile, loopback: kube.NewLoopback(drain.graceOver), drain: drain,
+			writes: newNamespaceWrites(), bootstrap: bootstrapToken(rand.Text()), storage: cfg.Storage, log: cfg.Log,
+			namespaces: completed.SystemNamespaces, stopGrace: o.settings.Serving.StopGrace.Duration,
 		},
 	}
 	native, err := b.nativeConfig(ctx)
