@@ -258,7 +258,7 @@ func TestOptionsThatContradict(t *testing.T) {
 	noDot.Group = "sea"
 	ofKubernetes := boats()
 	ofKubernetes.Group = "apps.k8s.io"
-	wrongPort := freePort()
+	wrongPort := withGate("WatchList") // which the process has not, and which sets none
 	wrongPort.Serving.Port = 70000
 	pump := controlplane.Controller{Name: "pump", Run: func(context.Context, *rest.Config) error { return nil }}
 	for want, options := range map[string]controlplane.Options{

@@ -55,9 +55,10 @@ type Resource struct {
 	Subresources map[string]Subresource
 
 	// Storage replaces the store in etcd: the resource has the verbs whose interfaces of
-	// k8s.io/apiserver/pkg/registry/rest the result implements, and New, NewList and the
-	// functions above but Default are not used, unless it uses them. It is called once,
-	// before the server serves.
+	// k8s.io/apiserver/pkg/registry/rest the result implements, and ShortNames, Categories, ClusterScoped,
+	// New, NewList and the functions above but Default are not used, unless it uses them. It is called
+	// once, before the server serves. Its Watch refuses SendInitialEvents with an error of the reason
+	// Invalid, unless it sends them: client-go's informers ask for them first, and list after an error.
 	Storage func(StorageEnvironment) (rest.Storage, error)
 }
 
@@ -97,7 +98,7 @@ type Parent interface {
 	// Get returns the object.
 	Get(ctx context.Context, name string) (runtime.Object, error)
 	// Update calls change with the object and stores the result. It calls change again after
-	// a conflict. It changes status and spec.
+	// a conflict. It changes status and spec. It stores in a dry run, too: do not call it in one.
 	Update(ctx context.Context, name string, change func(runtime.Object) error) (runtime.Object, error)
 }
 
@@ -159,7 +160,7 @@ func (r *Resource) check() error {
 		switch {
 		case (sub.Handler == nil) == (sub.Storage == nil):
 			return problem("the subresource %s needs Handler or Storage, and not both", name)
-		case name == "status" && hasStatus(r.New()):
+		case name == "status" && r.Storage == nil && hasStatus(r.New()):
 			return problem("the subresource status comes with the field Status")
 		case len(validation.IsDNS1035Label(name)) > 0:
 			return problem("the subresource %q has no valid name: lower case letters, digits and -", name)

@@ -102,10 +102,10 @@ func TestTypesThatNewRefuses(t *testing.T) {
 		"array": {"Boat.Spec.F cannot be patched", []controlplane.Resource{of[struct {
 			F [3]byte `json:"f"`
 		}]("Boat")}},
-		"uint64": {"Boat.Spec.F cannot be applied", []controlplane.Resource{of[struct {
+		"uint64": {"Boat.Spec.F cannot be patched", []controlplane.Resource{of[struct {
 			F []uint64 `json:"f"`
 		}]("Boat")}},
-		"pointers": {"Boat.Spec.F cannot be applied", []controlplane.Resource{of[struct {
+		"pointers": {"Boat.Spec.F cannot be patched", []controlplane.Resource{of[struct {
 			F **int `json:"f"`
 		}]("Boat")}},
 		"keys": {"Boat.Spec.F cannot be patched", []controlplane.Resource{of[struct {
@@ -129,7 +129,12 @@ func TestTypesThatNewRefuses(t *testing.T) {
 		List: func(context.Context, *clientrest.Config, string) ([]controlplane.Object[struct{ At time.Time }, struct{}], error) {
 			return nil, nil
 		}}.Resource()
-	if _, err := controlplane.New(controlplane.Options{Resources: []controlplane.Resource{tides}}); err != nil {
+	// Nor has it a subresource status by itself.
+	scaled := boats()
+	scaled.Storage = func(controlplane.StorageEnvironment) (rest.Storage, error) { return scales{}, nil }
+	scaled.Subresources = map[string]controlplane.Subresource{
+		"status": {Storage: func(controlplane.Parent) (rest.Storage, error) { return scales{}, nil }}}
+	if _, err := controlplane.New(controlplane.Options{Resources: []controlplane.Resource{tides, scaled}}); err != nil {
 		t.Error(err)
 	}
 }
