@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/apiserver"
 )
 
 // storageCodec is a codec that returns a panic of the program's functions as an error: watches of
@@ -15,15 +17,11 @@ type storageCodec struct{ runtime.Codec }
 // Decode implements [runtime.Decoder].
 func (c storageCodec) Decode(data []byte, defaults *schema.GroupVersionKind,
 	into runtime.Object) (object runtime.Object, gvk *schema.GroupVersionKind, err error) {
-	defer func() {
-		if reason := recover(); reason != nil {
-			err = fmt.Errorf("a function of the program panicked: %v", reason)
-		}
-		if runtime.IsNotRegisteredError(err) {
-			err = fmt.Errorf("%w: serve this version, with Resource.Versions", err)
-		}
-	}()
-	return c.Codec.Decode(data, defaults, into)
+	defer apiserver.PanicAsError(&err)
+	if object, gvk, err = c.Codec.Decode(data, defaults, into); runtime.IsNotRegisteredError(err) {
+		err = fmt.Errorf("%w: serve this version, with Resource.Versions", err)
+	}
+	return object, gvk, err
 }
 
 // withoutProtobuf offers clients no protobuf, which Go types without generated code do not have.

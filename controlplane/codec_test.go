@@ -23,7 +23,7 @@ func TestStoredObjectsThatCannotBeDecoded(t *testing.T) {
 	r := Kind[spec, struct{}]{Group: "sea.example.com", Version: "v1", Kind: "Boat", Default: func(o *Object[spec, struct{}]) {
 		o.Spec.Home.City = "Paris" // older objects have no home
 	}}.Resource()
-	r.Storage = func(StorageEnvironment) (rest.Storage, error) { return nil, nil }
+	r.Storage = func(StorageEnvironment) (rest.Storage, error) { return &stored{}, nil }
 	groups, err := newGroups([]Resource{r})
 	if err != nil {
 		t.Fatal(err)

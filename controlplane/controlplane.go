@@ -64,9 +64,6 @@ func New(options Options) (*ControlPlane, error) {
 	if c.isTemporary() {
 		cfg.DataDir = filepath.Join(string(filepath.Separator), "kube-hyper-mini-temporary") // until Start
 	}
-	if err := apiserver.SetFeatureGates(cfg.APIServer.FeatureGates); err != nil {
-		return nil, err
-	}
 	if c.checked, err = appliance.Check(cfg); err != nil {
 		return nil, err
 	}

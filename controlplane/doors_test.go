@@ -62,13 +62,13 @@ var addLabel = controlplane.Admission{
 		if labels == nil {
 			labels = map[string]string{}
 		}
-		labels["seen"] = "yes"
+		labels["seen"] += "yes"
 		object.SetLabels(labels)
 		return nil
 	},
 }
 
-// TestAdmission: the functions see and change built-in types, Go types and custom resources,
+// TestAdmission: the functions see and change built-in types, Go types and custom resources once,
 // and a panic costs its request only. The manifests are applied before the start returns.
 func TestAdmission(t *testing.T) {
 	cp := start(t, controlplane.Options{
@@ -94,6 +94,10 @@ func TestAdmission(t *testing.T) {
 		if err != nil || created.GetLabels()["seen"] != "yes" {
 			t.Errorf("%s: %v, %v", c.kind, created, err)
 		}
+	}
+	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	if crd, err := crds.Get(t.Context(), "widgets.example.com", metav1.GetOptions{}); err != nil || crd.GetLabels()["seen"] != "yes" {
+		t.Errorf("the CRD: %v, %v", crd.GetLabels(), err)
 	}
 	maps := kubernetes.NewForConfigOrDie(cp.RESTConfig()).CoreV1().ConfigMaps("default")
 	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "panics"}}, metav1.CreateOptions{}); err == nil {
@@ -206,7 +210,7 @@ func TestControllers(t *testing.T) {
 			return err
 		}, ""},
 		"fails":  {func(context.Context, *rest.Config) error { return errors.New("no luck") }, "the controller c failed: no luck"},
-		"panics": {func(context.Context, *rest.Config) error { panic("oops") }, "panic: oops"},
+		"panics": {func(context.Context, *rest.Config) error { panic("oops") }, "panicked: oops"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cp, err := controlplane.New(controlplane.Options{Controllers: []controlplane.Controller{{Name: "c", Run: c.run}}})
@@ -234,7 +238,7 @@ func TestWhileServingThatPanics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cp.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "panic: oops") {
+	if err := cp.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "panicked: oops") {
 		t.Errorf("the start: %v", err)
 	}
 }
@@ -254,7 +258,7 @@ func TestOptionsThatContradict(t *testing.T) {
 	noDot.Group = "sea"
 	ofKubernetes := boats()
 	ofKubernetes.Group = "apps.k8s.io"
-	wrongPort := freePort()
+	wrongPort := withGate("WatchList") // which the process has not, and which sets none
 	wrongPort.Serving.Port = 70000
 	pump := controlplane.Controller{Name: "pump", Run: func(context.Context, *rest.Config) error { return nil }}
 	for want, options := range map[string]controlplane.Options{
@@ -353,6 +357,10 @@ func TestGroupOfACRD(t *testing.T) {
 	}
 	if err := second.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "the CRD widgets.sea.example.com is in the group") {
 		t.Errorf("a start with a group that a CRD has: %v", err)
+	}
+	parent := controlplane.Kind[BoatSpec, BoatStatus]{Group: "example.com", Version: "v1", Kind: "Boat"}.Resource()
+	if err := start(t, controlplane.Options{Dir: dir, Resources: []controlplane.Resource{parent}}).Stop(context.Background()); err != nil {
+		t.Fatal(err)
 	}
 	third := start(t, controlplane.Options{Resources: []controlplane.Resource{boats()}})
 	object := &unstructured.Unstructured{}

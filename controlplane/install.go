@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -143,7 +144,8 @@ func (g *group) register(gv schema.GroupVersion, kind string, newObject, newList
 
 // convertTypes adds the conversion between two Go types of objects or lists.
 func convertTypes(scheme *runtime.Scheme, from, to runtime.Object, convert func(from, to runtime.Object) error) error {
-	return scheme.AddConversionFunc(from, to, func(a, b any, _ conversion.Scope) error {
+	return scheme.AddConversionFunc(from, to, func(a, b any, _ conversion.Scope) (err error) {
+		defer apiserver.PanicAsError(&err) // upstream converts in goroutines of its own, too
 		source, target := a.(runtime.Object), b.(runtime.Object)
 		sourceMeta, ok := source.(metav1.ObjectMetaAccessor)
 		if targetMeta, alike := target.(metav1.ObjectMetaAccessor); ok && alike {
@@ -224,13 +226,15 @@ func (g *group) Install(environment apiserver.GroupEnvironment) (*genericapiserv
 }
 
 // storages returns the storage of the resource and of its subresources, by path.
-func (g *group) storages(r *Resource, environment apiserver.GroupEnvironment) (map[string]rest.Storage, error) {
+func (g *group) storages(r *Resource,
+	environment apiserver.GroupEnvironment) (storages map[string]rest.Storage, err error) {
+	defer apiserver.PanicAsError(&err)
 	options := environment.Options(storageCodec{g.codecs.LegacyCodec(r.gvk().GroupVersion())})
 	plural := r.plural()
 	if r.Storage != nil {
 		made, err := r.Storage(StorageEnvironment{Client: environment.Client, Options: options})
-		if err != nil {
-			return nil, err
+		if err != nil || made == nil {
+			return nil, cmp.Or(err, errNoStorage)
 		}
 		return g.withSubresources(r, map[string]rest.Storage{plural: made}, nil)
 	}
@@ -244,7 +248,7 @@ func (g *group) storages(r *Resource, environment apiserver.GroupEnvironment) (m
 	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: options}); err != nil {
 		return nil, err
 	}
-	storages := map[string]rest.Storage{plural: &stored{Store: store, apiResourceNames: apiResourceNames{r}}}
+	storages = map[string]rest.Storage{plural: &stored{Store: store, apiResourceNames: apiResourceNames{r}}}
 	whole, changesAll := *store, main // of Parent
 	changesAll.whole = true
 	whole.UpdateStrategy = changesAll
@@ -257,6 +261,8 @@ func (g *group) storages(r *Resource, environment apiserver.GroupEnvironment) (m
 	}
 	return g.withSubresources(r, storages, &whole)
 }
+
+var errNoStorage = errors.New("the function Storage returned nil")
 
 // withSubresources adds the subresources that the resource defines. store is nil where the
 // resource has a storage of its own.
@@ -273,8 +279,8 @@ func (g *group) withSubresources(r *Resource, storages map[string]rest.Storage,
 			continue
 		}
 		made, err := sub.Storage(of)
-		if err != nil {
-			return storages, fmt.Errorf("the subresource %s: %w", name, err)
+		if err != nil || made == nil {
+			return storages, fmt.Errorf("the subresource %s: %w", name, cmp.Or(err, errNoStorage))
 		}
 		storages[plural+"/"+name] = made
 	}

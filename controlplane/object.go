@@ -3,6 +3,7 @@ package controlplane
 import (
 	"reflect"
 	"strings"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -49,7 +50,7 @@ func modelName[Spec, Status any](generic string) string {
 			parts = append(parts, modelNameOf(t))
 		}
 	}
-	return strings.Join(append(parts, generic), ".")
+	return distinct(strings.Join(append(parts, generic), "."), reflect.TypeFor[Object[Spec, Status]]())
 }
 
 // modelNameOf returns the name of a Go type in OpenAPI.
@@ -58,7 +59,18 @@ func modelNameOf(t reflect.Type) string {
 	if namer, ok := model.(util.OpenAPIModelNamer); ok {
 		return namer.OpenAPIModelName()
 	}
-	return util.ToRESTFriendlyName(util.GetCanonicalTypeName(model))
+	return distinct(util.ToRESTFriendlyName(util.GetCanonicalTypeName(model)), t)
+}
+
+// modelNames has the Go type of each name in OpenAPI.
+var modelNames sync.Map
+
+// distinct extends the name if another type has it: local ones may, and instances with anonymous ones.
+func distinct(name string, t reflect.Type) string {
+	if of, _ := modelNames.LoadOrStore(name, t); of == t || name == "" {
+		return name
+	}
+	return distinct(name+"2", t)
 }
 
 // deepCopy returns a deep copy of the object. Unexported fields are copied as they are.

@@ -37,7 +37,7 @@ type Resource struct {
 
 	// New and NewList return pointers to empty values of the Go types, which no other kind of the
 	// group has. A field Status makes the subresource status. Where the resource is stored, all
-	// fields are exported, with names in tags json, and are no arrays; times are [metav1.Time].
+	// fields are exported, with names in tags json, and are no arrays or uint64; times are [metav1.Time].
 	New, NewList func() runtime.Object
 	// Versions are further versions that are served. Objects are stored as Version.
 	Versions []ResourceVersion
@@ -55,9 +55,10 @@ type Resource struct {
 	Subresources map[string]Subresource
 
 	// Storage replaces the store in etcd: the resource has the verbs whose interfaces of
-	// k8s.io/apiserver/pkg/registry/rest the result implements, and New, NewList and the
-	// functions above but Default are not used, unless it uses them. It is called once,
-	// before the server serves.
+	// k8s.io/apiserver/pkg/registry/rest the result implements, and ShortNames, Categories, ClusterScoped,
+	// New, NewList and the functions above but Default are not used, unless it uses them. It is called
+	// once, before the server serves. Its Watch refuses SendInitialEvents with an error of the reason
+	// Invalid, unless it sends them: client-go's informers ask for them first, and list after an error.
 	Storage func(StorageEnvironment) (rest.Storage, error)
 }
 
@@ -97,7 +98,7 @@ type Parent interface {
 	// Get returns the object.
 	Get(ctx context.Context, name string) (runtime.Object, error)
 	// Update calls change with the object and stores the result. It calls change again after
-	// a conflict. It changes status and spec.
+	// a conflict. It changes status and spec. It stores in a dry run, too: do not call it in one.
 	Update(ctx context.Context, name string, change func(runtime.Object) error) (runtime.Object, error)
 }
 
@@ -159,7 +160,7 @@ func (r *Resource) check() error {
 		switch {
 		case (sub.Handler == nil) == (sub.Storage == nil):
 			return problem("the subresource %s needs Handler or Storage, and not both", name)
-		case name == "status" && hasStatus(r.New()):
+		case name == "status" && r.Storage == nil && hasStatus(r.New()):
 			return problem("the subresource status comes with the field Status")
 		case len(validation.IsDNS1035Label(name)) > 0:
 			return problem("the subresource %q has no valid name: lower case letters, digits and -", name)
@@ -192,6 +193,9 @@ func (r *Resource) checkVersion(version ResourceVersion) error {
 	object, list := version.New(), version.NewList()
 	if _, err := meta.Accessor(object); err != nil || !meta.IsListType(list) {
 		return fmt.Errorf("%T has no metadata (metav1.ObjectMeta), or %T has no field Items", object, list)
+	}
+	if status, ok := reflect.TypeOf(object).Elem().FieldByName("Status"); ok && len(status.Index) > 1 {
+		return fmt.Errorf("Status of %T is embedded: make it a field of its own", object)
 	}
 	return checkFields(reflect.TypeOf(object), r.Kind, map[reflect.Type]bool{ // upstream compares these as a whole
 		reflect.TypeFor[metav1.Time](): true, reflect.TypeFor[metav1.MicroTime](): true,

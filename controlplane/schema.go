@@ -162,9 +162,10 @@ func checkFields(t reflect.Type, path string, checked map[reflect.Type]bool) err
 	own, kind := encodesItself(t), t.Kind()
 	switch {
 	case !own && (kind == reflect.Array || kind == reflect.Map && t.Key().Kind() != reflect.String ||
+		kind == reflect.Uint64 || kind == reflect.Uintptr || kind == reflect.Pointer && t.Elem().Kind() == reflect.Pointer ||
 		reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextMarshaler]())):
-		return fmt.Errorf("%s cannot be patched: give %s MarshalJSON and UnmarshalJSON, or make it a string, slice or "+
-			"map of strings", path, t)
+		return fmt.Errorf("%s cannot be patched: give %s MarshalJSON and UnmarshalJSON, or make it a string, int64, "+
+			"single pointer, slice or map of strings", path, t)
 	case kind == reflect.Pointer || kind == reflect.Slice || kind == reflect.Map || kind == reflect.Array:
 		return checkFields(t.Elem(), path, checked)
 	case kind != reflect.Struct:

@@ -40,6 +40,17 @@ type bare struct {
 
 func (b *bare) DeepCopyObject() runtime.Object { c := *b; return &c }
 
+type afloat struct {
+	bare              `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Common            `json:",inline"`
+}
+
+// Common is embedded.
+type Common struct {
+	Status BoatStatus `json:"status,omitempty"`
+}
+
 // TestTypesThatNewRefuses: New names the mistake in Go types that would panic, or be served wrongly,
 // later.
 func TestTypesThatNewRefuses(t *testing.T) {
@@ -59,6 +70,8 @@ func TestTypesThatNewRefuses(t *testing.T) {
 	nilObject.New = func() runtime.Object { return (*Boat)(nil) }
 	noItems.NewList = noItems.New
 	noMeta.New = func() runtime.Object { return &bare{} }
+	embedded := boats()
+	embedded.New = func() runtime.Object { return &afloat{} }
 	named := of[OldBoatSpec]("Boat")
 	named.Name = "ships"
 	for name, c := range map[string]struct {
@@ -77,6 +90,7 @@ func TestTypesThatNewRefuses(t *testing.T) {
 		"a nil object":            {"BoatStatus] that is nil, or", []controlplane.Resource{nilObject}},
 		"a list without items":    {"has no field Items", []controlplane.Resource{noItems}},
 		"an object without name":  {"has no metadata", []controlplane.Resource{noMeta}},
+		"an embedded status":      {"Status of *controlplane_test.afloat is embedded", []controlplane.Resource{embedded}},
 		"a column":                {"a column has no Value", []controlplane.Resource{noValue}},
 		"a column of a kind":      {"a column has no Value", []controlplane.Resource{noValueOfKind}},
 		"time": {"Boat.Spec.F.wall is not exported", []controlplane.Resource{of[struct {
@@ -87,6 +101,12 @@ func TestTypesThatNewRefuses(t *testing.T) {
 		}]("Boat")}},
 		"array": {"Boat.Spec.F cannot be patched", []controlplane.Resource{of[struct {
 			F [3]byte `json:"f"`
+		}]("Boat")}},
+		"uint64": {"Boat.Spec.F cannot be patched", []controlplane.Resource{of[struct {
+			F []uint64 `json:"f"`
+		}]("Boat")}},
+		"pointers": {"Boat.Spec.F cannot be patched", []controlplane.Resource{of[struct {
+			F **int `json:"f"`
 		}]("Boat")}},
 		"keys": {"Boat.Spec.F cannot be patched", []controlplane.Resource{of[struct {
 			F map[int]string `json:"f"`
@@ -109,7 +129,12 @@ func TestTypesThatNewRefuses(t *testing.T) {
 		List: func(context.Context, *clientrest.Config, string) ([]controlplane.Object[struct{ At time.Time }, struct{}], error) {
 			return nil, nil
 		}}.Resource()
-	if _, err := controlplane.New(controlplane.Options{Resources: []controlplane.Resource{tides}}); err != nil {
+	// Nor has it a subresource status by itself.
+	scaled := boats()
+	scaled.Storage = func(controlplane.StorageEnvironment) (rest.Storage, error) { return scales{}, nil }
+	scaled.Subresources = map[string]controlplane.Subresource{
+		"status": {Storage: func(controlplane.Parent) (rest.Storage, error) { return scales{}, nil }}}
+	if _, err := controlplane.New(controlplane.Options{Resources: []controlplane.Resource{tides, scaled}}); err != nil {
 		t.Error(err)
 	}
 }
@@ -159,6 +184,38 @@ func TestFieldsOfAnyJSON(t *testing.T) {
 	}
 	if _, err := client.Patch(t.Context(), "one", types.MergePatchType, []byte(`{"spec":{"one":[2],"level":"x"}}`), metav1.PatchOptions{}); err != nil {
 		t.Error(err)
+	}
+}
+
+func clara() controlplane.Resource {
+	type spec struct {
+		C string `json:"c"`
+	}
+	return of[spec]("Clara")
+}
+
+func dora() controlplane.Resource {
+	type spec struct {
+		D string `json:"d"`
+	}
+	return of[spec]("Dora")
+}
+
+// TestTypesOfTheSameName: kinds whose types have no name, or a local one, have schemas of their own.
+func TestTypesOfTheSameName(t *testing.T) {
+	cp := start(t, controlplane.Options{Resources: []controlplane.Resource{clara(), dora(), of[struct {
+		A string `json:"a"`
+	}]("Anna"), of[struct {
+		B string `json:"b"`
+	}]("Berta")}})
+	client := dynamic.NewForConfigOrDie(cp.RESTConfig())
+	for _, kind := range []string{"Anna", "Berta", "Clara", "Dora"} {
+		object := boat("one", map[string]any{strings.ToLower(kind[:1]): "x"})
+		object.SetKind(kind)
+		resource := boatResource.GroupVersion().WithResource(strings.ToLower(kind) + "s")
+		if _, err := client.Resource(resource).Namespace("default").Apply(t.Context(), "one", object, metav1.ApplyOptions{FieldManager: "a"}); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
 	}
 }
 

@@ -135,3 +135,23 @@ func expectBoat(t *testing.T, what string, o *unstructured.Unstructured, version
 		t.Errorf("%s in %s: %v", what, version, o.Object)
 	}
 }
+
+// TestConversionThatPanics: a panic in a conversion is an error of the request, also where upstream
+// converts in a goroutine of its own.
+func TestConversionThatPanics(t *testing.T) {
+	r := boatsOfTwoVersions()
+	r.Versions[0].FromStored = func(runtime.Object, runtime.Object) error { panic("a mistake") }
+	cp := start(t, controlplane.Options{Resources: []controlplane.Resource{r}})
+	client := dynamic.NewForConfigOrDie(cp.RESTConfig())
+	boats := client.Resource(boatResource).Namespace("default")
+	if _, err := boats.Create(t.Context(), boat("one", map[string]any{"length": int64(7)}), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	old := client.Resource(boatResource.GroupResource().WithVersion("v1beta1")).Namespace("default")
+	if _, err := old.Get(t.Context(), "one", metav1.GetOptions{}); err == nil || !strings.Contains(err.Error(), "a function of the program panicked: a mistake") {
+		t.Errorf("the answer: %v", err)
+	}
+	if _, err := old.List(t.Context(), metav1.ListOptions{}); err == nil || !strings.Contains(err.Error(), "a function of the program panicked: a mistake") {
+		t.Errorf("the answer: %v", err)
+	}
+}

@@ -65,7 +65,8 @@ func (v *virtual[Spec, Status]) Get(ctx context.Context, name string, _ *metav1.
 	}
 	for i := range objects {
 		if objects[i].Name == name {
-			return &objects[i], nil
+			object := objects[i] // the program may keep the list, and the encoder sets the kind
+			return &object, nil
 		}
 	}
 	return nil, apierrors.NewNotFound(v.resource.groupResource(), name)

@@ -92,6 +92,7 @@ type builder struct {
 	trusted   *trustedRequests // set with the aggregator
 	discovery *crds.Discovery
 	groups    *apiservices.Groups // set with the aggregator
+	refused   error               // of the program's handler
 }
 
 // New builds the chain. [Server.Run] serves it. ctx stops the goroutines that the options
@@ -105,12 +106,13 @@ func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	drain := newDrain()
 	b := &builder{
 		config: cfg, options: completed, settings: o.settings, cached: cached, files: certificateFiles{log: cfg.Log},
 		Server: &Server{
-			listener: cfg.Listener, profile: o.profile, loopback: kube.NewLoopback(), writes: newNamespaceWrites(),
-			drain: newDrain(), bootstrap: bootstrapToken(rand.Text()), stopGrace: o.settings.Serving.StopGrace.Duration,
-			namespaces: completed.SystemNamespaces, storage: cfg.Storage, log: cfg.Log,
+			listener: cfg.Listener, profile: o.profile, loopback: kube.NewLoopback(drain.graceOver), drain: drain,
+			writes: newNamespaceWrites(), bootstrap: bootstrapToken(rand.Text()), storage: cfg.Storage, log: cfg.Log,
+			namespaces: completed.SystemNamespaces, stopGrace: o.settings.Serving.StopGrace.Duration,
 		},
 	}
 	native, err := b.nativeConfig(ctx)
@@ -235,7 +237,8 @@ func (b *builder) newAggregator(c *configs, delegate genericapiserver.Delegation
 }
 
 // chain creates the servers, the innermost first.
-func (b *builder) chain(c *configs) error {
+func (b *builder) chain(c *configs) (err error) {
+	defer PanicAsError(&err)
 	extensions, err := b.newExtensions(c)
 	if err != nil {
 		return err
@@ -279,7 +282,7 @@ func (b *builder) chain(c *configs) error {
 		CRDs:        extensions,
 		APIServices: aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer(),
 	}
-	return nil
+	return b.refused
 }
 
 // unprepared is a delegate that is not prepared: that would install the paths of its health checks

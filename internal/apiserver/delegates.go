@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -34,7 +35,6 @@ func (b *builder) delegates(native *controlplane.Config, initializers []admissio
 		return nil, fmt.Errorf("configure the apiextensions server: %w", err)
 	}
 	b.store(&extensions.GenericConfig.Config)
-	extensions.GenericConfig.AdmissionControl = b.admission(extensions.GenericConfig.AdmissionControl)
 	etcdOptions := *b.options.Etcd
 	etcdOptions.StorageConfig.Codec = nil // the getter makes one for each CRD
 	extensions.ExtraConfig.CRDRESTOptionsGetter, err = b.config.Storage.CustomResourceGetter(
@@ -51,7 +51,6 @@ func (b *builder) delegates(native *controlplane.Config, initializers []admissio
 		return nil, fmt.Errorf("configure the aggregator: %w", err)
 	}
 	b.store(&aggregator.GenericConfig.Config)
-	aggregator.GenericConfig.AdmissionControl = b.admission(aggregator.GenericConfig.AdmissionControl)
 	b.wrapChain(&aggregator.GenericConfig.Config)
 	// Upstream's controller needs Services and EndpointSlices, which are not served.
 	// followRemote adds a controller that does not.
@@ -76,7 +75,9 @@ func (b *builder) wrapChain(c *genericapiserver.Config) {
 		handler = b.drain.endAfterGrace(handler)
 		handler = endRefusedBodies(handler)
 		if wrap := b.config.Extensions.Handler; wrap != nil {
-			handler = wrap(handler)
+			if handler = wrap(handler); handler == nil {
+				b.refused = errors.New("Options.Middleware returned no handler: return one that calls the given one")
+			}
 		}
 		if connections, ok := b.config.Listener.Listener.(*connectionLimits); ok {
 			handler = connections.limitHeaders(handler) // outermost: it must know of all requests

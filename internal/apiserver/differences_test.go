@@ -149,7 +149,7 @@ func genericConfigs(t *testing.T, ours *Options, theirs *options.Options) (our, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &builder{config: cfg, options: completed, Server: &Server{loopback: kube.NewLoopback(), writes: newNamespaceWrites()}}
+	b := &builder{config: cfg, options: completed, Server: &Server{loopback: kube.NewLoopback(t.Context()), writes: newNamespaceWrites()}}
 	if b.cached, err = cachePolicy(completed.Etcd); err != nil {
 		t.Fatal(err)
 	}

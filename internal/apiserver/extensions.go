@@ -3,8 +3,10 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -65,6 +67,20 @@ type GroupEnvironment struct {
 	Options func(runtime.Codec) generic.RESTOptionsGetter
 }
 
+// Call turns a panic of the program's function into an error.
+func Call(f func() error) (err error) {
+	defer PanicAsError(&err)
+	return f()
+}
+
+// PanicAsError is deferred where functions of the program are called.
+func PanicAsError(err *error) {
+	if reason := recover(); reason != nil {
+		slog.Error("a function of the program panicked", "panic", reason, "stack", string(debug.Stack()))
+		*err = fmt.Errorf("a function of the program panicked: %v", reason)
+	}
+}
+
 // reservedGroups refuses CRDs in the groups of the extensions.
 type reservedGroups []Group
 
@@ -96,8 +112,9 @@ func CheckGroups(ctx context.Context, client clientv3.KV, prefix string, groups 
 	}
 	for _, kv := range found.Kvs {
 		name := strings.TrimPrefix(string(kv.Key), below)
+		_, of, _ := strings.Cut(name, ".") // a plural has no dot
 		for _, group := range groups {
-			if strings.HasSuffix(name, "."+group.Name()) {
+			if of == group.Name() {
 				return fmt.Errorf("the CRD %s is in the group %s, which has types of the program: delete the CRD, or choose "+
 					"another group", name, group.Name())
 			}
@@ -149,15 +166,20 @@ func (b *builder) installGroups(server *controlplane.Server) error {
 		}}
 	for _, group := range b.config.Extensions.Groups {
 		info, err := group.Install(environment)
+		for _, storages := range info.VersionedResourcesStorageMap {
+			for name, made := range storages {
+				server.GenericAPIServer.RegisterDestroyFunc(func() {
+					if err := Call(func() error { made.Destroy(); return nil }); err != nil {
+						b.log.Error("a storage of the program failed to end", "resource", name, "error", err)
+					}
+				})
+			}
+		}
 		if err == nil {
 			err = server.GenericAPIServer.InstallAPIGroup(info)
 		}
+		info.VersionedResourcesStorageMap = nil // upstream would destroy them as well
 		if err != nil {
-			for _, storages := range info.VersionedResourcesStorageMap {
-				for _, made := range storages {
-					made.Destroy()
-				}
-			}
 			return fmt.Errorf("make the API group %s: %w", group.Name(), err)
 		}
 	}

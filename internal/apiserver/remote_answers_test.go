@@ -40,7 +40,7 @@ func TestRemoteAnswers(t *testing.T) {
 		info := &request.RequestInfo{IsResourceRequest: true, Verb: "list", APIGroup: group, APIVersion: "v1", Resource: "things"}
 		limited.ServeHTTP(w, r.WithContext(request.WithRequestInfo(r.Context(), info)))
 	})
-	loopback := kube.NewLoopback()
+	loopback := kube.NewLoopback(t.Context())
 	loopback.Serve(handler)
 	for _, test := range []struct {
 		group    string

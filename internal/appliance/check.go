@@ -61,6 +61,9 @@ func Check(cfg *config.ServerConfiguration) (*Checked, error) {
 	if _, err := controllers.Select(cfg.ControllerManager.Controllers); err != nil {
 		return nil, &config.FieldError{Path: "controllerManager.controllers", Message: err.Error()}
 	}
+	if err := apiserver.SetFeatureGates(cfg.APIServer.FeatureGates); err != nil { // after what refuses others
+		return nil, err
+	}
 	options, err := apiserver.NewOptions(parts.APIServer(cfg))
 	if err != nil {
 		return nil, err

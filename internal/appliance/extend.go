@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"runtime/debug"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -93,7 +92,7 @@ func (s *server) applyManifests(ctx context.Context, files fs.FS) error {
 	// The error of the last attempt says more than that of the wait.
 	_ = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, unavailableTimeout, true,
 		func(context.Context) (bool, error) { // the timeout bounds no attempt
-			err = applier.ApplyFS(ctx, files)
+			err = apiserver.Call(func() error { return applier.ApplyFS(ctx, files) })
 			return !apierrors.IsServiceUnavailable(err), nil
 		})
 	return err
@@ -111,21 +110,11 @@ func (s *server) runController(ctx context.Context, controller Controller) error
 			}
 			term = leading
 		}
-		err := call(func() error { return controller.Run(term, apiserver.AsAdmin(s.api.Loopback())) })
+		err := apiserver.Call(func() error { return controller.Run(term, apiserver.AsAdmin(s.api.Loopback())) })
 		if err != nil && term.Err() == nil {
 			return fmt.Errorf("the controller %s failed: %w", controller.Name, err)
 		}
 		<-term.Done()
 	}
 	return nil
-}
-
-// call turns a panic of the program's function into an error.
-func call(f func() error) (err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = fmt.Errorf("panic: %v\n%s", cause, debug.Stack())
-		}
-	}()
-	return f()
 }

@@ -143,7 +143,7 @@ func (s *server) start(ctx context.Context) error {
 	}
 	if run := s.extension.WhileServing; run != nil {
 		if err := s.supervisor.Start(ctx, lifecycle.Part{Name: "program", Run: func(ctx context.Context, ready func()) error {
-			return call(func() error { return run(ctx, ready) })
+			return apiserver.Call(func() error { return run(ctx, ready) })
 		}}); err != nil {
 			return err
 		}

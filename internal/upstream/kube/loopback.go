@@ -42,12 +42,13 @@ func FromLoopback(request *http.Request) bool { return request.RemoteAddr == loo
 type Loopback struct {
 	built   chan struct{}
 	stopped chan struct{}
-	handler http.Handler // valid once built is closed
+	over    context.Context // ends when answers that are not read end
+	handler http.Handler    // valid once built is closed
 }
 
-// NewLoopback returns a loopback without a handler.
-func NewLoopback() *Loopback {
-	return &Loopback{built: make(chan struct{}), stopped: make(chan struct{})}
+// NewLoopback returns a loopback without a handler. When over ends, answers that have begun end.
+func NewLoopback(over context.Context) *Loopback {
+	return &Loopback{built: make(chan struct{}), stopped: make(chan struct{}), over: over}
 }
 
 // ClientConfig is for clients of the server itself. The token is that of the loopback
@@ -118,7 +119,11 @@ func (l *Loopback) RoundTrip(request *http.Request) (*http.Response, error) {
 			Body: &cancelBody{PipeReader: body, cancel: func() { unlink(); cancel(context.Canceled) }},
 		},
 	}
-	go exchange.run(l.handler, incoming(ctx, request), func() { unlink(); cancel(nil) })
+	unhold := context.AfterFunc(l.over, func() {
+		<-exchange.started
+		_ = sink.CloseWithError(errStopped) // always nil: the client may not read the body
+	})
+	go exchange.run(l.handler, incoming(ctx, request), func() { unlink(); unhold(); cancel(nil) })
 	select {
 	case <-exchange.started:
 	case <-ctx.Done(): // by the client, or as the handler has answered
@@ -193,6 +198,9 @@ func (e *exchange) WriteHeader(status int) {
 // Write implements [http.ResponseWriter].
 func (e *exchange) Write(p []byte) (int, error) {
 	e.WriteHeader(http.StatusOK)
+	if e.response.Request.Method == http.MethodHead {
+		return len(p), nil // its client reads no body
+	}
 	return e.sink.Write(p)
 }
 

@@ -16,7 +16,7 @@ type contextKey struct{}
 
 func serving(t *testing.T, handler http.HandlerFunc) *http.Client {
 	t.Helper()
-	l := NewLoopback()
+	l := NewLoopback(t.Context())
 	l.Serve(handler)
 	return &http.Client{Transport: l}
 }
@@ -104,7 +104,7 @@ func TestLoopbackEndsWithItsClient(t *testing.T) {
 
 func TestLoopbackWaitsForTheChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLoopback()
+		l := NewLoopback(t.Context())
 		client := &http.Client{Transport: l}
 		answered := make(chan error, 1)
 		go func() {
@@ -120,7 +120,7 @@ func TestLoopbackWaitsForTheChain(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	never := &http.Client{Transport: NewLoopback()}
+	never := &http.Client{Transport: NewLoopback(t.Context())}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://apiserver.invalid/", nil)
@@ -152,7 +152,7 @@ func TestLoopbackSurvivesAPanic(t *testing.T) {
 
 // TestLoopbackStops: a request to a stopped server gets an error, not an answer that clients retry.
 func TestLoopbackStops(t *testing.T) {
-	loopback := NewLoopback()
+	loopback := NewLoopback(t.Context())
 	loopback.Serve(http.NotFoundHandler())
 	loopback.Stop()
 	response, err := (&http.Client{Transport: loopback}).Get(LoopbackHost)
@@ -161,5 +161,31 @@ func TestLoopbackStops(t *testing.T) {
 	}
 	if !strings.Contains(err.Error(), "has stopped") || !logs.HarmlessKubernetes(err.Error()) {
 		t.Errorf("the error is %v, which the log takes for a defect", err)
+	}
+}
+
+// TestLoopbackOfUnreadBodies: an answer whose client does not read its body ends: to HEAD at once, any
+// other when the grace of a stop is over.
+func TestLoopbackOfUnreadBodies(t *testing.T) {
+	over, end := context.WithCancel(t.Context())
+	loopback := NewLoopback(over)
+	written := make(chan error)
+	loopback.Serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, err := io.WriteString(w, "body")
+		written <- err
+	}))
+	client := &http.Client{Transport: loopback}
+	if _, err := client.Head(LoopbackHost); err != nil { //nolint:bodyclose // as programs do
+		t.Fatal(err)
+	}
+	if err := <-written; err != nil {
+		t.Errorf("HEAD: %v", err)
+	}
+	if _, err := client.Get(LoopbackHost); err != nil { //nolint:bodyclose // as programs do
+		t.Fatal(err)
+	}
+	end()
+	if err := <-written; err == nil {
+		t.Error("a body that was not read was written")
 	}
 }
