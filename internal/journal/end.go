@@ -121,12 +121,18 @@ func (w *chainEndWriter) write(ctx context.Context, closed bool) error {
 	if !closed && w.due() > 0 {
 		return nil
 	}
-	if !w.resumed {
-		var err error
-		if w.name, w.latest.Count, _, err = newestEnd(ctx, s.w.config.Store, s.state.Number); err != nil {
+	if !w.resumed { // the destination may have been claimed since, or the data directory is an older copy
+		if err := s.w.stillOwner(ctx, s.state); err != nil {
 			return err
 		}
-		w.resumed = true
+		name, count, sequence, err := newestEnd(ctx, s.w.config.Store, s.state.Number)
+		if err != nil {
+			return err
+		}
+		if sequence > w.latest.Sequence {
+			return chainEnd("the destination has had segment %d, and the spool has lost it", sequence)
+		}
+		w.name, w.latest.Count, w.resumed = name, count, true
 	}
 	e := w.latest
 	e.Count++

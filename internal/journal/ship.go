@@ -96,16 +96,12 @@ func (s *session) superseded(ctx context.Context) error {
 	return s.w.stillOwner(ctx, s.state)
 }
 
-// verifyTail ends the chain if another writer has begun one since, or if the
-// destination has a segment from the first pending one on that the spool lacks: a power
-// failure has taken it, or the data directory is an older copy. A second segment with
-// its number would break the chain.
+// verifyTail ends the chain if the destination has a segment from the first pending one on
+// that the spool lacks: a power failure has taken it, or the data directory is an older copy.
+// A second segment with its number would break the chain.
 func (s *session) verifyTail(ctx context.Context, first pendingSegment) error {
 	if !s.unverified {
 		return nil
-	}
-	if err := s.w.stillOwner(ctx, s.state); err != nil {
-		return err
 	}
 	prefix := chainName(s.state.Number, segmentsDir) + "/"
 	objects, err := s.w.config.Store.List(ctx, prefix, prefix+segmentsBefore(first.header.Sequence))
