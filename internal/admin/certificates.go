@@ -49,6 +49,8 @@ type Certificates struct {
 	// ReloadClientCAs makes the API server trust the client CAs in the file. It is nil of a
 	// stopped server, whose next start reads all files.
 	ReloadClientCAs func(context.Context) error
+	// Record has the journal record what was changed. It is nil of a stopped server.
+	Record func(context.Context) error
 }
 
 // ServeHTTP implements [http.Handler] for certificatesPath.
@@ -72,7 +74,11 @@ func (c *Certificates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Change applies the change to the certificates and keys, as far as it comes.
 func (c *Certificates) Change(ctx context.Context, change CertificateChange) (*CertificatesChanged, error) {
 	done := &CertificatesChanged{}
-	return done, c.Identity.Explain(c.apply(ctx, change, done))
+	err := c.apply(ctx, change, done)
+	if c.Record != nil {
+		err = errors.Join(err, c.Record(ctx))
+	}
+	return done, c.Identity.Explain(err)
 }
 
 func (c *Certificates) apply(ctx context.Context, change CertificateChange, done *CertificatesChanged) error {

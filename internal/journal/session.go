@@ -288,6 +288,19 @@ func (s *session) stamp(now time.Time) time.Time {
 
 func isEncrypted(event *clientv3.Event) bool { return store.IsEncrypted(event.Kv.Value) }
 
+// RecordFiles has the changed files of the identity recorded, also by a server that stops before
+// anything else is written: a segment begins with a change of etcd. w may be nil.
+func (w *Writer) RecordFiles(ctx context.Context) error {
+	if w == nil {
+		return nil
+	}
+	put := clientv3.OpPut("/kube-hyper-mini/certificates", "changed")
+	if _, err := w.etcd.GatedKV().Txn(ctx).Then(put).Commit(); err != nil {
+		return fmt.Errorf("the journal gets the change with the next write to etcd only: %w", err)
+	}
+	return nil
+}
+
 // addChangedFiles adds the files of the identity that have changed to the segment.
 func (s *session) addChangedFiles() error {
 	files, err := s.files.changed()
