@@ -240,8 +240,10 @@ func (a *Maker) KeepSchedule(ctx context.Context, record logging.EventFunc) {
 	if err != nil {
 		a.config.Log.Warn("finding the last backup failed: the schedule starts now", "error", err)
 	}
-	if last.IsZero() {
-		last = time.Now()
+	if last.IsZero() { // the first one may have been due while the server was down
+		if last, err = a.config.Dir.StampTime(); err != nil {
+			last = time.Now()
+		}
 	} else {
 		a.metrics.time.WithLabelValues("success").Set(float64(last.Unix()))
 	}
