@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -170,6 +171,35 @@ func TestFirstBackupWasDue(t *testing.T) {
 		time.Sleep(time.Second)
 		if got := namesIn(t, a.config.Backup.Dir); !slices.Equal(got, want) {
 			t.Errorf("the directory has %v, want %v", got, want)
+		}
+	})
+}
+
+// TestUnmountedBackupDirectory: the directory is made at the start, and not again on the disk below
+// when its own disk is not mounted any more.
+func TestUnmountedBackupDirectory(t *testing.T) {
+	data := database(t, writes)
+	synctest.Test(t, func(t *testing.T) {
+		a := maker(t, data)
+		mount := filepath.Join(t.TempDir(), "mount")
+		a.config.Backup.Schedule, a.config.Backup.Keep, a.config.Backup.Dir = "@every 90m", 2, filepath.Join(mount, "backups")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go a.KeepSchedule(ctx, func(string, string, string, ...any) {})
+		synctest.Wait()
+		if err := os.Rename(mount, mount+".disk"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if text := a.Account().Error; !strings.Contains(text, "mount its disk") {
+			t.Errorf("the error is %q", text)
+		}
+		if err := os.Rename(mount+".disk", mount); err != nil {
+			t.Fatalf("something was made: %v", err)
+		}
+		time.Sleep(90 * time.Minute)
+		if text, made := a.Account().Error, namesIn(t, a.config.Backup.Dir); text != "" || len(made) != 1 {
+			t.Errorf("the error is %q, the backups are %q", text, made)
 		}
 	})
 }
