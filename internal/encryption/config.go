@@ -76,7 +76,11 @@ func read(file string) (*configuration, error) {
 
 func parse(file string, data []byte) (*configuration, error) {
 	c := &configuration{file: file}
-	if err := yaml.UnmarshalStrict(data, &c.EncryptionConfiguration); err != nil {
+	err := yaml.UnmarshalStrict(data, &c.EncryptionConfiguration)
+	if err == nil && c.Kind == "" {
+		err = errors.New("it has no kind, and may be damaged")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s is not an EncryptionConfiguration: %w; without its keys the encrypted objects in "+
 			"etcd cannot be read: restore it from a backup", file, err)
 	}
