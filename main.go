@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // for the time zones of CronJobs and backup.schedule, which an image from scratch lacks
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/cli"
 )
