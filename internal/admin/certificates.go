@@ -49,7 +49,7 @@ type Certificates struct {
 	// ReloadClientCAs makes the API server trust the client CAs in the file. It is nil of a
 	// stopped server, whose next start reads all files.
 	ReloadClientCAs func(context.Context) error
-	// Record has the journal record what was changed. It is nil of a stopped server.
+	// Record has the journal of a running server record what was changed.
 	Record func(context.Context) error
 }
 
@@ -63,7 +63,7 @@ func (c *Certificates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	done, err := c.Change(r.Context(), change)
 	c.Identity.LogChanges(done.Changes)
-	if err != nil {
+	if err = errors.Join(err, c.Record(r.Context())); err != nil {
 		http.Error(w, err.Error(), http.StatusConflict)
 		return
 	}
@@ -74,11 +74,7 @@ func (c *Certificates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Change applies the change to the certificates and keys, as far as it comes.
 func (c *Certificates) Change(ctx context.Context, change CertificateChange) (*CertificatesChanged, error) {
 	done := &CertificatesChanged{}
-	err := c.apply(ctx, change, done)
-	if c.Record != nil {
-		err = errors.Join(err, c.Record(ctx))
-	}
-	return done, c.Identity.Explain(err)
+	return done, c.Identity.Explain(c.apply(ctx, change, done))
 }
 
 func (c *Certificates) apply(ctx context.Context, change CertificateChange, done *CertificatesChanged) error {

@@ -3,7 +3,6 @@ package apiserver
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"maps"
 	"net"
 	"regexp"
@@ -284,12 +283,10 @@ func (o *Options) validate() error {
 	report("apiServer.audit", u.Audit.Validate())
 	report("apiServer.admission", u.Admission.Validate())
 	report("apiServer", append(u.Validate(), o.profile.validate()...)) // of all sections
-	// Upstream checks these when it applies them.
-	if _, err := cliflag.TLSVersion(u.SecureServing.MinTLSVersion); err != nil {
-		report("serving", []error{fmt.Errorf("tls-min-version: %w", err)})
-	}
-	if _, err := cliflag.TLSCipherSuites(u.SecureServing.CipherSuites); err != nil {
-		report("serving", []error{fmt.Errorf("tls-cipher-suites: %w", err)})
+	_, badVersion := cliflag.TLSVersion(u.SecureServing.MinTLSVersion)
+	_, badSuite := cliflag.TLSCipherSuites(u.SecureServing.CipherSuites)
+	if err := cmp.Or(badVersion, badSuite); err != nil {
+		report("apiServer.flags", []error{err}) // upstream checks them when it has written
 	}
 	if longest := u.Authentication.ServiceAccounts.MaxExpiration; longest != 0 && longest < time.Hour {
 		report("apiServer.authentication", []error{errors.New("service-account-max-token-expiration must be 1h or more")})

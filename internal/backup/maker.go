@@ -172,17 +172,15 @@ func (a *Maker) checkRoom(ctx context.Context, dir string) error {
 	return datadir.CheckRoom(dir, size, a.config.Dir.Path())
 }
 
-// makeDir makes the directory for backups, once: one that is missing later is on a disk that is not
-// mounted any more.
-func (a *Maker) makeDir() error {
+// makeDir makes backup.dir, once: if it is missing later, its disk is not mounted any more.
+func (a *Maker) makeDir() (err error) {
 	if a.dirMade {
-		if _, err := os.Stat(a.config.Backup.Dir); err != nil {
-			return fmt.Errorf("find the directory for backups: %w: mount its disk, or make it", err)
-		}
-		return nil
+		_, err = os.Stat(a.config.Backup.Dir)
+	} else {
+		err = os.MkdirAll(a.config.Backup.Dir, 0o700)
 	}
-	if err := os.MkdirAll(a.config.Backup.Dir, 0o700); err != nil {
-		return fmt.Errorf("make the directory for backups: %w", err)
+	if err != nil {
+		return fmt.Errorf("find or make backup.dir: %w: mount its disk, or make it", err)
 	}
 	a.dirMade = true
 	return nil
@@ -259,9 +257,7 @@ func (a *Maker) KeepSchedule(ctx context.Context, record logging.EventFunc) {
 		a.config.Log.Warn("finding the last backup failed: the schedule starts now", "error", err)
 	}
 	if last.IsZero() { // the first one may have been due while the server was down
-		if last, err = a.config.Dir.StampTime(); err != nil {
-			last = time.Now()
-		}
+		last, _ = a.config.Dir.StampTime() // without a stamp, it is due
 	} else {
 		a.metrics.time.WithLabelValues("success").Set(float64(last.Unix()))
 	}

@@ -184,11 +184,8 @@ func (i *Identity) checkDecryption(ctx context.Context, client clientv3.KV, pref
 	if err != nil {
 		return err
 	}
-	if len(resources) == 0 {
-		i.config.Log.Info("no resource is encrypted in etcd")
-		return nil
-	}
-	i.config.Log.Info("resources are encrypted in etcd", "resources", strings.Join(resources, ", "), "file", file)
+	i.config.Log.Info("resources are encrypted in etcd", "resources", cmp.Or(strings.Join(resources, ", "), "none"),
+		"file", file)
 	return nil
 }
 

@@ -121,18 +121,15 @@ func (w *chainEndWriter) write(ctx context.Context, closed bool) error {
 	if !closed && w.due() > 0 {
 		return nil
 	}
-	if !w.resumed { // the destination may have been claimed since, or the data directory is an older copy
-		if err := s.w.stillOwner(ctx, s.state); err != nil {
-			return err
+	if !w.resumed {
+		err := s.verifyTail(ctx)
+		if err == nil {
+			w.name, w.latest.Count, _, err = newestEnd(ctx, s.w.config.Store, s.state.Number)
 		}
-		name, count, sequence, err := newestEnd(ctx, s.w.config.Store, s.state.Number)
 		if err != nil {
 			return err
 		}
-		if sequence > w.latest.Sequence {
-			return chainEnd("the destination has had segment %d, and the spool has lost it", sequence)
-		}
-		w.name, w.latest.Count, w.resumed = name, count, true
+		w.resumed = true
 	}
 	e := w.latest
 	e.Count++

@@ -39,10 +39,7 @@ type session struct {
 	builder *builder
 	files   *identityFiles
 
-	// Of the goroutine of ship. unverified means that the destination may have segments that
-	// the spool of the previous process has lost.
-	unverified bool
-	end        chainEndWriter
+	end chainEndWriter // of the goroutine of ship
 
 	// last and sequence are written by feed only, which reads them without the lock.
 	mu       sync.Mutex

@@ -357,11 +357,7 @@ func (w *Writer) resume(ctx context.Context) (*session, error) {
 		return nil, chainEnd("the changes from revision %d on were compacted before they were recorded, as by a restore",
 			from)
 	}
-	s, err := newSession(w, st, last)
-	if err == nil {
-		s.unverified = true
-	}
-	return s, err
+	return newSession(w, st, last)
 }
 
 // isCompacted reports whether etcd says that it does not have the revision any more.

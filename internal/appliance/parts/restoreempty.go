@@ -29,10 +29,8 @@ func RestoreIfEmpty(ctx context.Context, cfg *config.ServerConfiguration, log *s
 	if err != nil {
 		return err
 	}
-	if _, isDirectory := store.(*journal.Directory); isDirectory {
-		if _, err := os.Stat(store.String()); err != nil {
-			return fmt.Errorf("journal.restoreIfEmpty: look for the journal: %w: mount its disk, or make it for a first start", err)
-		}
+	if _, err := os.Stat(store.String()); err != nil && filepath.IsAbs(store.String()) { // not in a bucket
+		return fmt.Errorf("journal.restoreIfEmpty: find the journal: %w: mount its disk, or make it for a first start", err)
 	}
 	if chains, err := journal.Chains(ctx, store); err != nil {
 		return err
