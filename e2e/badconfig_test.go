@@ -35,7 +35,7 @@ var badConfigurations = map[string]struct {
 	"profile":              {"apis:\n  profile: full", 4, []string{`apis.profile: "full" is not a profile`, "generic, kubernetes"}},
 	"version of TLS":       {"apiServer:\n  flags:\n    tls-min-version: VersionTLS99", 4, []string{"apiServer.flags: ", "VersionTLS99"}},
 	"cipher suite":         {"apiServer:\n  flags:\n    tls-cipher-suites: FOO", 4, []string{"apiServer.flags: ", "FOO"}},
-	"token expiration":     {"apiServer:\n  authentication:\n    maxTokenExpiration: 10m", 5, []string{"apiServer.authentication.maxTokenExpiration must be 1h or more"}},
+	"token expiration":     {"apiServer:\n  authentication:\n    maxTokenExpiration: 10m", 5, []string{"apiServer.authentication.maxTokenExpiration: must be 1h or more"}},
 	"flag of a profile":    {"apiServer:\n  flags:\n    service-cluster-ip-range: 10.0.0.0/16", 5, []string{"apiServer.flags.service-cluster-ip-range: no such flag"}},
 	"cluster IPs":          {"apis: {profile: kubernetes}\napiServer:\n  flags:\n    service-cluster-ip-range: 10.0.0.0/30", 6, []string{"apiServer.flags.service-cluster-ip-range", "at least 8"}},
 	"flag without effect":  {"apiServer:\n  flags:\n    etcd-servers-overrides: /events#http://localhost:2379", 5, []string{"apiServer.flags.etcd-servers-overrides", "is not supported"}},

@@ -289,7 +289,7 @@ func (o *Options) validate() error {
 		report("apiServer.flags", []error{err}) // upstream checks them when it has written
 	}
 	if longest := u.Authentication.ServiceAccounts.MaxExpiration; longest != 0 && longest < time.Hour {
-		report("apiServer.authentication", []error{errors.New("service-account-max-token-expiration must be 1h or more")})
+		errs = append(errs, &config.FieldError{Path: "apiServer.authentication.maxTokenExpiration", Message: "must be 1h or more"})
 	}
 	return errors.Join(errs...)
 }
