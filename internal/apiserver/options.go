@@ -289,7 +289,8 @@ func (o *Options) validate() error {
 		report("apiServer.flags", []error{err}) // upstream checks them when it has written
 	}
 	if longest := u.Authentication.ServiceAccounts.MaxExpiration; longest != 0 && longest < time.Hour {
-		errs = append(errs, &config.FieldError{Path: "apiServer.authentication.maxTokenExpiration", Message: "must be 1h or more"})
+		errs = append(errs, &config.FieldError{Path: fields["service-account-max-token-expiration"],
+			Message: "must be 1h or more"})
 	}
 	return errors.Join(errs...)
 }
