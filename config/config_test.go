@@ -300,6 +300,22 @@ func TestURLsAreNoPaths(t *testing.T) {
 	}
 }
 
+// TestSettingsWithoutTheirDirectory have no effect, and are refused. Those of journal are for the
+// control planes, too.
+func TestSettingsWithoutTheirDirectory(t *testing.T) {
+	for text, want := range map[string]string{
+		"journal: {restoreIfEmpty: true}":                                                   "journal.destination: is empty",
+		"journal: {stopIfSuperseded: true}":                                                 "journal.destination: is empty",
+		"journal: {stopIfSuperseded: true}\nplanes: {enabled: true, journal: /mnt/journal}": "",
+		"manifests: {required: true}":                                                       "manifests.required: needs manifests.dir",
+		"manifests: {prune: true}":                                                          "manifests.prune: needs manifests.dir",
+	} {
+		if _, err := check(t, header+text+"\n"); (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 // TestDurations: days, weeks and years are understood, and print as Go prints durations.
 func TestDurations(t *testing.T) {
 	for text, want := range map[string]string{"7d": "168h0m0s", "1y": "8760h0m0s", "2w": "336h0m0s", "1d12h": "36h0m0s", "1.5h": "1h30m0s", "90s": "1m30s"} {

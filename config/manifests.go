@@ -16,8 +16,8 @@ type Manifests struct {
 }
 
 func (m *Manifests) validate(fail func(path, format string, args ...any)) {
-	if m.Required && !m.WaitForReady {
-		fail("manifests.required", "needs manifests.waitForReady: readiness does not wait for manifests without it")
+	if m.Required && (m.Dir == "" || !m.WaitForReady) {
+		fail("manifests.required", "needs manifests.dir and manifests.waitForReady: readiness waits for nothing without them")
 	}
 	if m.Dir == "" {
 		if m.Prune {

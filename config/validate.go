@@ -36,6 +36,9 @@ func (c *ServerConfiguration) Validate() error {
 		fail("journal.restoreIfEmpty", "needs a journal that is not encrypted (backup.encryptTo): "+
 			"the server has no identity to read it; restore by hand")
 	}
+	if j := &c.Journal; j.Destination == "" && (j.RestoreIfEmpty || j.StopIfSuperseded && c.Planes.Journal == "") {
+		fail("journal.destination", "is empty: journal.restoreIfEmpty and journal.stopIfSuperseded need a journal")
+	}
 	c.validateServiceEndpoints(fail)
 	c.ServiceEndpointPolicy.validate(fail)
 	c.Limits.validate(fail)

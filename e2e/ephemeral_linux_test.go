@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -48,10 +49,14 @@ func startEphemeral(t *testing.T, r *runTest) (cmd *exec.Cmd, kubeconfig string)
 // TestEphemeralServer: it works, and no process, file or port is left when it ends or
 // is killed.
 func TestEphemeralServer(t *testing.T) {
+	// With a handler here, the server does not inherit that SIGHUP is ignored, as by nohup.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(hangups) })
 	for name, end := range map[string]struct {
 		signal syscall.Signal
 		code   int
-	}{"terminated": {syscall.SIGTERM, 0}, "killed": {syscall.SIGKILL, -1}} {
+	}{"terminated": {syscall.SIGTERM, 0}, "hung up": {syscall.SIGHUP, 0}, "killed": {syscall.SIGKILL, -1}} {
 		t.Run(name, func(t *testing.T) {
 			r := newRunTest(t)
 			cmd, kubeconfig := startEphemeral(t, r)

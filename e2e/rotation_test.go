@@ -307,12 +307,13 @@ func TestRotationOfAStoppedServer(t *testing.T) {
 	}
 }
 
-// TestRevokeAdmin: what the administrator had is refused at once, and others
-// are not concerned.
+// TestRevokeAdmin: what the administrator had is refused at once, also by a server that is
+// restored from the journal of one that stopped next, and others are not concerned.
 func TestRevokeAdmin(t *testing.T) {
 	t.Parallel()
-	port := fmt.Sprint(harness.FreePort(t))
-	s := harness.Start(t, "--port", port)
+	port, journal := fmt.Sprint(harness.FreePort(t)), t.TempDir()
+	config := harness.ConfigFile(t, fmt.Sprintf("journal: {destination: %q, interval: 100ms}\n", journal))
+	s := harness.Start(t, "--port", port, "--config", config)
 	admin := newClient(t, "the administrator of before", readFile(t, s.Kubeconfig), false)
 	jane := newClient(t, "a user", userKubeconfig(t, s, "jane"), false)
 	for _, c := range []*runningClient{admin, jane} {
@@ -334,11 +335,16 @@ func TestRevokeAdmin(t *testing.T) {
 	}
 	s.Kubectl("", "get", "namespaces")
 	s.Stop()
-	s = harness.StartIn(t, s.Dir, "--port", port)
-	if err := admin.ask(t.Context()); err == nil {
-		t.Error("after a restart, the administrator's old certificate is accepted")
+	restored := filepath.Join(t.TempDir(), "restored")
+	harness.Runs(t, harness.ExitOK, "backup", "restore", "--from", journal, "--data-dir", restored)
+	for _, dir := range []string{s.Dir, restored} {
+		s = harness.StartIn(t, dir, "--port", port)
+		if err := admin.ask(t.Context()); err == nil {
+			t.Errorf("the server of %s accepts the administrator's old certificate", dir)
+		}
+		s.Kubectl("", "get", "namespaces")
+		s.Stop()
 	}
-	s.Kubectl("", "get", "namespaces")
 }
 
 // TestLostIdentity: a used data directory does not get another identity, unless

@@ -49,6 +49,8 @@ type Certificates struct {
 	// ReloadClientCAs makes the API server trust the client CAs in the file. It is nil of a
 	// stopped server, whose next start reads all files.
 	ReloadClientCAs func(context.Context) error
+	// Record has the journal of a running server record what was changed.
+	Record func(context.Context) error
 }
 
 // ServeHTTP implements [http.Handler] for certificatesPath.
@@ -61,7 +63,7 @@ func (c *Certificates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	done, err := c.Change(r.Context(), change)
 	c.Identity.LogChanges(done.Changes)
-	if err != nil {
+	if err = errors.Join(err, c.Record(r.Context())); err != nil {
 		http.Error(w, err.Error(), http.StatusConflict)
 		return
 	}

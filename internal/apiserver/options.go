@@ -283,6 +283,15 @@ func (o *Options) validate() error {
 	report("apiServer.audit", u.Audit.Validate())
 	report("apiServer.admission", u.Admission.Validate())
 	report("apiServer", append(u.Validate(), o.profile.validate()...)) // of all sections
+	_, badVersion := cliflag.TLSVersion(u.SecureServing.MinTLSVersion)
+	_, badSuite := cliflag.TLSCipherSuites(u.SecureServing.CipherSuites)
+	if err := cmp.Or(badVersion, badSuite); err != nil {
+		report("apiServer.flags", []error{err}) // upstream checks them when it has written
+	}
+	if longest := u.Authentication.ServiceAccounts.MaxExpiration; longest != 0 && longest < time.Hour {
+		errs = append(errs, &config.FieldError{Path: fields["service-account-max-token-expiration"],
+			Message: "must be 1h or more"})
+	}
 	return errors.Join(errs...)
 }
 

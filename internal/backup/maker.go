@@ -76,6 +76,7 @@ type Maker struct {
 	config  MakerConfig
 	metrics makerMetrics
 	turn    *semaphore.Weighted
+	dirMade bool // of the goroutine of KeepSchedule, once it runs
 
 	mu      sync.Mutex
 	account Account
@@ -171,13 +172,27 @@ func (a *Maker) checkRoom(ctx context.Context, dir string) error {
 	return datadir.CheckRoom(dir, size, a.config.Dir.Path())
 }
 
+// makeDir makes backup.dir, once: if it is missing later, its disk is not mounted any more.
+func (a *Maker) makeDir() (err error) {
+	if a.dirMade {
+		_, err = os.Stat(a.config.Backup.Dir)
+	} else {
+		err = os.MkdirAll(a.config.Backup.Dir, 0o700)
+	}
+	if err != nil {
+		return fmt.Errorf("find or make backup.dir: %w: mount its disk, or make it", err)
+	}
+	a.dirMade = true
+	return nil
+}
+
 // save makes a backup in the configured directory and removes older ones with the same
 // reason. keep and since are those of [Prune].
 func (a *Maker) save(ctx context.Context, stamp datadir.Stamp, reason string, keep int,
 	since time.Time) (string, error) {
 	dir, encryption := a.config.Backup.Dir, Encryption{Recipients: a.config.Backup.EncryptTo}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fmt.Errorf("make the directory for backups: %w", err)
+	if err := a.makeDir(); err != nil {
+		return "", err
 	}
 	if err := a.checkRoom(ctx, dir); err != nil {
 		return "", err
@@ -236,12 +251,13 @@ func (a *Maker) KeepSchedule(ctx context.Context, record logging.EventFunc) {
 		a.config.Log.Error("parsing backup.schedule failed: no backups are made", "error", err)
 		return
 	}
+	_ = a.makeDir() // the first backup reports an error
 	_, last, err := Latest(a.config.Backup.Dir, ReasonScheduled)
 	if err != nil {
 		a.config.Log.Warn("finding the last backup failed: the schedule starts now", "error", err)
 	}
-	if last.IsZero() {
-		last = time.Now()
+	if last.IsZero() { // the first one may have been due while the server was down
+		last, _ = a.config.Dir.StampTime() // without a stamp, it is due
 	} else {
 		a.metrics.time.WithLabelValues("success").Set(float64(last.Unix()))
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,7 +110,7 @@ func TestScheduleAfterTheClockWasAhead(t *testing.T) {
 	data := database(t, writes)
 	synctest.Test(t, func(t *testing.T) {
 		a := maker(t, data)
-		a.config.Backup.Schedule, a.config.Backup.Keep = "@every 1h", 2
+		a.config.Backup.Schedule, a.config.Backup.Keep = "@every 90m", 2
 		var ahead []string
 		for day := range 2 {
 			name := FileName(ReasonScheduled, Encryption{}, time.Now().AddDate(0, 0, day+1))
@@ -118,7 +119,7 @@ func TestScheduleAfterTheClockWasAhead(t *testing.T) {
 			}
 			ahead = append(ahead, name)
 		}
-		due := time.Now().Add(time.Hour)
+		due := time.Now().Add(30 * time.Minute) // the directory is used since an hour
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
@@ -153,6 +154,52 @@ func TestClockSetBack(t *testing.T) {
 		a.recordBackup(time.Now(), "file")
 		if account := a.Account(); account.File != "file" {
 			t.Errorf("the account is %+v", account)
+		}
+	})
+}
+
+// TestFirstBackupWasDue while the server was down: it is made at the start.
+func TestFirstBackupWasDue(t *testing.T) {
+	data := database(t, writes)
+	synctest.Test(t, func(t *testing.T) {
+		a := maker(t, data) // the directory is used since an hour
+		a.config.Backup.Schedule, a.config.Backup.Keep = "@every 50m", 2
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go a.KeepSchedule(ctx, func(string, string, string, ...any) {})
+		want := []string{FileName(ReasonScheduled, Encryption{}, time.Now())}
+		time.Sleep(time.Second)
+		if got := namesIn(t, a.config.Backup.Dir); !slices.Equal(got, want) {
+			t.Errorf("the directory has %v, want %v", got, want)
+		}
+	})
+}
+
+// TestUnmountedBackupDirectory: the directory is made at the start, and not again on the disk below
+// when its own disk is not mounted any more.
+func TestUnmountedBackupDirectory(t *testing.T) {
+	data := database(t, writes)
+	synctest.Test(t, func(t *testing.T) {
+		a := maker(t, data)
+		mount := filepath.Join(t.TempDir(), "mount")
+		a.config.Backup.Schedule, a.config.Backup.Keep, a.config.Backup.Dir = "@every 90m", 2, filepath.Join(mount, "backups")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go a.KeepSchedule(ctx, func(string, string, string, ...any) {})
+		synctest.Wait()
+		if err := os.Rename(mount, mount+".disk"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if text := a.Account().Error; !strings.Contains(text, "mount its disk") {
+			t.Errorf("the error is %q", text)
+		}
+		if err := os.Rename(mount+".disk", mount); err != nil {
+			t.Fatalf("something was made: %v", err)
+		}
+		time.Sleep(90 * time.Minute)
+		if text, made := a.Account().Error, namesIn(t, a.config.Backup.Dir); text != "" || len(made) != 1 {
+			t.Errorf("the error is %q, the backups are %q", text, made)
 		}
 	})
 }

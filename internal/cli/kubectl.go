@@ -51,7 +51,7 @@ Errors, exit codes and plugins (kubectl-NAME in PATH) are those of kubectl.`,
 				return err
 			}
 			// kubectl ends as programs do by default, or handles signals itself.
-			signal.Reset(os.Interrupt, syscall.SIGTERM)
+			signal.Reset(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 			streams := kubectl.Streams{In: cmd.InOrStdin(), Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr()}
 			if code := kubectl.Run(args, streams, kubectlConnection(args, cfg)); code != 0 {
 				return &exitError{code, errors.New("")} // kubectl has printed the error

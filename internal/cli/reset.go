@@ -85,7 +85,7 @@ func confirm(cmd *cobra.Command, path string, plan *datadir.Removal) error {
 	if _, err := fmt.Fprint(cmd.ErrOrStderr(), text+"Type yes: "); err != nil {
 		return err
 	}
-	signal.Reset(os.Interrupt, syscall.SIGTERM) // they end the process, as by default: nothing has begun
+	signal.Reset(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) // they end the process, as by default: nothing has begun
 	answer, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("read the answer: %w", err)

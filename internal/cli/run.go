@@ -114,7 +114,7 @@ func runFlags(flags *pflag.FlagSet, options *testplane.RunOptions) {
 // server while COMMAND still uses it, and the process at a second signal. SIGHUP stays
 // ignored under nohup.
 func takeSignals() <-chan os.Signal {
-	signal.Reset(os.Interrupt, syscall.SIGTERM)
+	signal.Reset(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	signals := make(chan os.Signal, 16)
 	for _, taken := range testplane.Forwarded {
 		if taken != syscall.SIGHUP || !signal.Ignored(taken) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -20,23 +21,28 @@ var ErrOtherKey = errors.New("encrypted with another key")
 
 // CheckReadable returns an error with the remedy, [ErrOtherKey], if the objects in etcd below root are
 // encrypted with other keys than those in the file: for each key of the first values of
-// each resource, one value must be decrypted. Values of KMS plugins are left out, since
-// the plugin may be unavailable.
+// each resource, one value must be decrypted. Secrets are checked also if the file was lost.
+// Values of KMS plugins are left out, since the plugin may be unavailable.
 func CheckReadable(ctx context.Context, kv clientv3.KV, root, file string) error {
 	c, err := read(file)
-	if err != nil || c == nil {
+	if err != nil {
 		return err
+	}
+	if c == nil {
+		c = &configuration{}
 	}
 	ring, err := newKeyring(c)
 	if err != nil {
 		return err
 	}
-	for _, entry := range c.Resources {
-		for _, resource := range entry.Resources {
-			for _, prefix := range storedBelow(root, resource) {
-				if err := checkBelow(ctx, kv, ring, file, resource, prefix); err != nil {
-					return err
-				}
+	resources := slices.Concat(c.resources())
+	if !slices.Contains(resources, "secrets") {
+		resources = append(resources, "secrets")
+	}
+	for _, resource := range resources {
+		for _, prefix := range storedBelow(root, resource) {
+			if err := checkBelow(ctx, kv, ring, file, resource, prefix); err != nil {
+				return err
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package encryption
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -76,9 +77,9 @@ func read(file string) (*configuration, error) {
 
 func parse(file string, data []byte) (*configuration, error) {
 	c := &configuration{file: file}
-	if err := yaml.UnmarshalStrict(data, &c.EncryptionConfiguration); err != nil {
+	if err := yaml.UnmarshalStrict(data, &c.EncryptionConfiguration); err != nil || c.Kind == "" {
 		return nil, fmt.Errorf("%s is not an EncryptionConfiguration: %w; without its keys the encrypted objects in "+
-			"etcd cannot be read: restore it from a backup", file, err)
+			"etcd cannot be read: restore it from a backup", file, cmp.Or(err, errors.New("it has no kind")))
 	}
 	c.generated = c.isGenerated(data)
 	return c, nil

@@ -348,14 +348,21 @@ func TestCheckReadable(t *testing.T) {
 		"another key":                   {key.Name, "local-other", "namely secretbox key"},
 		"another key of the same name":  {key.Secret, "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=", "under the name that"},
 		"a secret that is not a secret": {key.Secret, "AAAA", "secretbox needs 32"},
+		"no secrets":                    {"- secrets\n", "- configmaps\n", ""},
+		"a lost key":                    {string(content), "kind: EncryptionConfiguration\n", "put the right file there"},
+		"an empty file":                 {string(content), "", "restore it from a backup"},
+		"no file":                       {string(content), "missing", "put the right file there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "config.yaml")
 			if err := os.WriteFile(file, bytes.ReplaceAll(content, []byte(test.old), []byte(test.new)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if test.old == "" {
+			switch {
+			case test.old == "":
 				file = a.file
+			case test.new == "missing":
+				file += ".missing"
 			}
 			err := CheckReadable(t.Context(), a.client, "/registry", file)
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {

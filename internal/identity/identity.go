@@ -173,11 +173,7 @@ func (i *Identity) CheckEtcd(ctx context.Context, client clientv3.KV) error {
 // checkDecryption returns an error if objects are encrypted with other keys. It removes a
 // key that this start has made in vain: the file with the right key was lost.
 func (i *Identity) checkDecryption(ctx context.Context, client clientv3.KV, prefix string) error {
-	file := cmp.Or(i.config.Encryption.ConfigFile, i.encryption)
-	if file == "" {
-		i.config.Log.Info("no resource is encrypted in etcd")
-		return nil
-	}
+	file := cmp.Or(i.config.Encryption.ConfigFile, i.config.Dir.Join("encryption", "config.yaml")) // it may be lost
 	if err := encryption.CheckReadable(ctx, client, prefix, file); errors.Is(err, encryption.ErrOtherKey) && i.newKey {
 		return errors.Join(fmt.Errorf("%s is missing; the key that this start made instead decrypts nothing, and was "+
 			"removed: %w", file, err), os.Remove(file))
@@ -188,7 +184,8 @@ func (i *Identity) checkDecryption(ctx context.Context, client clientv3.KV, pref
 	if err != nil {
 		return err
 	}
-	i.config.Log.Info("resources are encrypted in etcd", "resources", strings.Join(resources, ", "), "file", file)
+	i.config.Log.Info("resources are encrypted in etcd", "resources", cmp.Or(strings.Join(resources, ", "), "none"),
+		"file", file)
 	return nil
 }
 

@@ -132,6 +132,7 @@ func (s *session) makeBase(ctx context.Context) (err error) {
 	s.mu.Unlock()
 	st := s.state
 	st.Based, st.Base, st.Revision, st.Sequence = true, name.Time, name.Revision, name.Sequence
+	st.Recipients = append([]string{}, s.w.config.Encryption.Recipients...) // not nil
 	if err := datadir.WriteJSON(s.w.stateFile(), st); err != nil {
 		return err
 	}

@@ -122,8 +122,11 @@ func (w *chainEndWriter) write(ctx context.Context, closed bool) error {
 		return nil
 	}
 	if !w.resumed {
-		var err error
-		if w.name, w.latest.Count, _, err = newestEnd(ctx, s.w.config.Store, s.state.Number); err != nil {
+		err := s.verifyTail(ctx)
+		if err == nil {
+			w.name, w.latest.Count, _, err = newestEnd(ctx, s.w.config.Store, s.state.Number)
+		}
+		if err != nil {
 			return err
 		}
 		w.resumed = true

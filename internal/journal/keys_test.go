@@ -92,3 +92,26 @@ func TestNewKeyInDroppedSegment(t *testing.T) {
 		t.Errorf("the restored key is %q, %v", data, err)
 	}
 }
+
+// TestChangedFileOfAnIdleServer is recorded although the server writes nothing else before it stops.
+func TestChangedFileOfAnIdleServer(t *testing.T) {
+	t.Parallel()
+	journal, dataDir := NewDirectory(t.TempDir()), t.TempDir()
+	f := start(t, journal, dataDir, nil)
+	f.caughtUp()
+	revoked := filepath.Join(dataDir, "pki", "revoked")
+	if err := errors.Join(os.Mkdir(filepath.Dir(revoked), 0o700), os.WriteFile(revoked, []byte("1"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.writer.RecordFiles(t.Context()), (*Writer)(nil).RecordFiles(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	f.stopWriter()
+	restored := filepath.Join(t.TempDir(), "data")
+	if _, _, err := restoreTo(t, journal, Target{}, restored); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(restored, "pki", "revoked")); err != nil {
+		t.Error(err)
+	}
+}

@@ -39,10 +39,7 @@ type session struct {
 	builder *builder
 	files   *identityFiles
 
-	// Of the goroutine of ship. unverified means that the destination may have segments that
-	// the spool of the previous process has lost.
-	unverified bool
-	end        chainEndWriter
+	end chainEndWriter // of the goroutine of ship
 
 	// last and sequence are written by feed only, which reads them without the lock.
 	mu       sync.Mutex
@@ -287,6 +284,19 @@ func (s *session) stamp(now time.Time) time.Time {
 }
 
 func isEncrypted(event *clientv3.Event) bool { return store.IsEncrypted(event.Kv.Value) }
+
+// RecordFiles has the changed files of the identity recorded, also by a server that stops before
+// anything else is written: a segment begins with a change of etcd. w may be nil.
+func (w *Writer) RecordFiles(ctx context.Context) error {
+	if w == nil {
+		return nil
+	}
+	put := clientv3.OpPut("/kube-hyper-mini/certificates", "changed")
+	if _, err := w.etcd.GatedKV().Txn(ctx).Then(put).Commit(); err != nil {
+		return fmt.Errorf("the journal gets the change with the next write to etcd only: %w", err)
+	}
+	return nil
+}
 
 // addChangedFiles adds the files of the identity that have changed to the segment.
 func (s *session) addChangedFiles() error {

@@ -77,68 +77,52 @@ func (s *session) shipOldest(ctx context.Context) error {
 	if err != nil {
 		return chainEnd("the spool has lost a segment: %v", err)
 	}
-	if err := s.verifyTail(ctx, pending); err != nil {
-		return err
-	}
-	if err := s.shipSegment(ctx, pending); err != nil {
-		return err
-	}
-	return s.superseded(ctx)
-}
-
-// superseded ends the chain if another server has begun the next one: what is written to this
-// one is lost to the newest restore.
-func (s *session) superseded(ctx context.Context) error {
-	_, err := readClaim(ctx, s.w.config.Store, s.state.Number+1)
-	if err != nil {
-		return nil // there is none, or the next request fails too
-	}
-	return s.w.stillOwner(ctx, s.state)
-}
-
-// verifyTail ends the chain if another writer has begun one since, or if the
-// destination has a segment from the first pending one on that the spool lacks: a power
-// failure has taken it, or the data directory is an older copy. A second segment with
-// its number would break the chain.
-func (s *session) verifyTail(ctx context.Context, first pendingSegment) error {
-	if !s.unverified {
-		return nil
-	}
-	if err := s.w.stillOwner(ctx, s.state); err != nil {
-		return err
-	}
-	prefix := chainName(s.state.Number, segmentsDir) + "/"
-	objects, err := s.w.config.Store.List(ctx, prefix, prefix+segmentsBefore(first.header.Sequence))
-	if err != nil {
-		return err
-	}
-	for _, object := range objects {
-		if object.Name != prefix+first.header.Name().String() {
-			return chainEnd("the destination has %s, and the spool has lost it", object.Name)
-		}
-	}
-	s.unverified = false
-	return nil
-}
-
-// shipSegment writes a segment to the destination.
-func (s *session) shipSegment(ctx context.Context, p pendingSegment) error {
-	name := chainName(s.state.Number, segmentsDir, p.header.Name().String())
-	err := s.w.create(ctx, name, p.data)
+	name := chainName(s.state.Number, segmentsDir, pending.header.Name().String())
+	err = s.w.create(ctx, name, pending.data)
 	if errors.Is(err, ErrExists) { // by an attempt whose response was lost, or by another writer
-		if err = s.sameContent(ctx, name, p.data); errors.Is(err, ErrExists) {
+		if err = s.sameContent(ctx, name, pending.data); errors.Is(err, ErrExists) {
 			return chainEnd("another process writes to chain %d: %v", s.state.Number, err)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	if err := s.w.spool.shipped(p); err != nil {
+	if err := s.w.spool.shipped(pending); err != nil {
 		return chainEnd("%v", err)
 	}
-	s.w.ledger.recordShipped(p.header.Last)
-	s.end.latest.Sequence, s.end.latest.Last, s.end.latest.Sum = p.header.Sequence, p.header.Last, sumOf(p.data)
-	return nil
+	h := pending.header
+	s.w.ledger.recordShipped(h.Last)
+	s.end.latest.Sequence, s.end.latest.Last, s.end.latest.Sum = h.Sequence, h.Last, sumOf(pending.data)
+	return s.superseded(ctx)
+}
+
+// superseded ends the chain if another server has begun the next one: what is written to this
+// one is lost to the newest restore.
+func (s *session) superseded(ctx context.Context) error {
+	if _, err := readClaim(ctx, s.w.config.Store, s.state.Number+1); err != nil {
+		return nil // there is none, or the next request fails too
+	}
+	return s.w.stillOwner(ctx, s.state)
+}
+
+// verifyTail ends the chain if another writer has begun one since, or if the destination has a
+// segment that the spool lacks: a power failure has taken it, or the data directory is an older
+// copy. A second segment with its number, or an end before it, would break the chain.
+func (s *session) verifyTail(ctx context.Context) error {
+	if err := s.w.stillOwner(ctx, s.state); err != nil {
+		return err
+	}
+	prefix, own := chainName(s.state.Number, segmentsDir)+"/", ""
+	if first, err := s.w.spool.oldest(); err == nil {
+		own = prefix + first.header.Name().String() // its answer may have been lost
+	}
+	objects, err := s.w.config.Store.List(ctx, prefix, prefix+segmentsBefore(s.end.latest.Sequence+1))
+	for _, object := range objects {
+		if object.Name != own {
+			return chainEnd("the destination has %s, and the spool has lost it", object.Name)
+		}
+	}
+	return err
 }
 
 // sameContent returns ErrExists if an object differs from its own content.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -318,6 +319,8 @@ type state struct {
 	Base     time.Time `json:"base,omitzero"`
 	Revision int64     `json:"revision,omitempty"`
 	Sequence int       `json:"sequence,omitempty"`
+	// Recipients are those of the base; nil if a former release has made it.
+	Recipients []string `json:"recipients"`
 }
 
 func (w *Writer) stateFile() string { return filepath.Join(w.dir, chainFile) }
@@ -339,6 +342,9 @@ func (w *Writer) resume(ctx context.Context) (*session, error) {
 	if !st.Based {
 		return nil, chainEnd("the server stopped before the base of chain %d was recorded", st.Number)
 	}
+	if st.Recipients != nil && !slices.Equal(st.Recipients, w.config.Encryption.Recipients) {
+		return nil, chainEnd("backup.encryptTo was changed") // no identity would read the base and what follows
+	}
 	last, err := w.spool.load(st.Claim.ID)
 	if err != nil {
 		return nil, err
@@ -351,11 +357,7 @@ func (w *Writer) resume(ctx context.Context) (*session, error) {
 		return nil, chainEnd("the changes from revision %d on were compacted before they were recorded, as by a restore",
 			from)
 	}
-	s, err := newSession(w, st, last)
-	if err == nil {
-		s.unverified = true
-	}
-	return s, err
+	return newSession(w, st, last)
 }
 
 // isCompacted reports whether etcd says that it does not have the revision any more.

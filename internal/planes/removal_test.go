@@ -85,7 +85,8 @@ func TestFailedArchive(t *testing.T) {
 func (h *testHost) preventBackups(t *testing.T, name string) string {
 	t.Helper()
 	dir := BackupDir(h.Manager.config.Host, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(dir), 0o700), os.WriteFile(dir, nil, 0o600)); err != nil {
+	// A server of the control plane may have made the directory.
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(filepath.Dir(dir), 0o700), os.WriteFile(dir, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	return dir

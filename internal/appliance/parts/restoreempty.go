@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
@@ -14,7 +15,8 @@ import (
 
 // RestoreIfEmpty restores the newest state of the configured journal if journal.restoreIfEmpty
 // is set and no server has used the data directory. It refuses that while another server
-// writes the journal. A destination without a journal leaves the directory empty.
+// writes the journal. A destination without a journal leaves the directory empty; one that does
+// not exist is an error: its disk may not be mounted.
 func RestoreIfEmpty(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger) error {
 	if !cfg.Journal.RestoreIfEmpty || cfg.Journal.Destination == "" || len(cfg.Etcd.External.Endpoints) > 0 {
 		return nil
@@ -27,9 +29,14 @@ func RestoreIfEmpty(ctx context.Context, cfg *config.ServerConfiguration, log *s
 	if err != nil {
 		return err
 	}
-	chains, err := journal.Chains(ctx, store)
-	if err != nil || len(chains) == 0 {
+	if _, err := os.Stat(store.String()); err != nil && filepath.IsAbs(store.String()) { // not in a bucket
+		return fmt.Errorf("journal.restoreIfEmpty: find the journal: %w: mount its disk, or make it for a first start", err)
+	}
+	if chains, err := journal.Chains(ctx, store); err != nil {
 		return err
+	} else if len(chains) == 0 {
+		log.Warn("journal.restoreIfEmpty: the destination has no journal: this server starts empty", "destination", store)
+		return nil
 	}
 	log.Info("the data directory is empty: restoring from the journal", "destination", store)
 	say := func(format string, args ...any) { log.Info(fmt.Sprintf(format, args...)) }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
@@ -32,5 +33,26 @@ func TestRestoreIfEmptyKeepsData(t *testing.T) {
 	}
 	if err := restore(); err != nil {
 		t.Errorf("a directory with a database: %v", err)
+	}
+}
+
+// TestRestoreIfEmptyWithoutJournal: a destination that does not exist fails the start, which makes
+// nothing in the directory that its disk is mounted on. An existing one is for a first start.
+func TestRestoreIfEmptyWithoutJournal(t *testing.T) {
+	cfg, log := config.Default(), &strings.Builder{}
+	cfg.DataDir, cfg.Journal.RestoreIfEmpty = t.TempDir(), true
+	cfg.Journal.Destination = filepath.Join(t.TempDir(), "mount", "journal")
+	restore := func() error { return RestoreIfEmpty(t.Context(), cfg, slog.New(slog.NewTextHandler(log, nil))) }
+	if err := restore(); err == nil || !strings.Contains(err.Error(), "mount its disk") {
+		t.Errorf("a missing destination: %v", err)
+	}
+	if _, err := os.Stat(filepath.Dir(cfg.Journal.Destination)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the destination was made: %v", err)
+	}
+	if err := os.MkdirAll(cfg.Journal.Destination, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := restore(); err != nil || !strings.Contains(log.String(), "this server starts empty") {
+		t.Errorf("an empty destination: %v, logged %q", err, log)
 	}
 }
