@@ -181,11 +181,14 @@ func (i *Identity) checkDecryption(ctx context.Context, client clientv3.KV, pref
 		return err
 	}
 	resources, err := encryption.Encrypted(file)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case len(resources) == 0:
+		i.config.Log.Info("no resource is encrypted in etcd")
+	default:
+		i.config.Log.Info("resources are encrypted in etcd", "resources", strings.Join(resources, ", "), "file", file)
 	}
-	i.config.Log.Info("resources are encrypted in etcd", "resources", cmp.Or(strings.Join(resources, ", "), "none"),
-		"file", file)
 	return nil
 }
 
