@@ -195,7 +195,7 @@ func (r *Resource) checkVersion(version ResourceVersion) error {
 		return fmt.Errorf("%T has no metadata (metav1.ObjectMeta), or %T has no field Items", object, list)
 	}
 	if status, ok := reflect.TypeOf(object).Elem().FieldByName("Status"); ok && len(status.Index) > 1 {
-		return fmt.Errorf("Status of %T is embedded: make it a field of its own", object)
+		return fmt.Errorf("the field Status of %T is embedded: make it a field of its own", object)
 	}
 	return checkFields(reflect.TypeOf(object), r.Kind, map[reflect.Type]bool{ // upstream compares these as a whole
 		reflect.TypeFor[metav1.Time](): true, reflect.TypeFor[metav1.MicroTime](): true,

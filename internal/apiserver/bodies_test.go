@@ -112,7 +112,7 @@ func TestBodyLimits(t *testing.T) {
 	list := jsonBody(t, map[string]any{"spec": map[string]any{"list": finalizers}})
 	nested := func(levels int) string { return strings.Repeat(`{"f:a":`, levels) + "{}" + strings.Repeat("}", levels) }
 	managed := func(levels int) metav1.ObjectMeta {
-		fields := &metav1.FieldsV1{Raw: []byte(" " + nested(levels))}
+		fields := metav1.NewFieldsV1(" " + nested(levels))
 		return metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "a", FieldsV1: fields}}}
 	}
 	deployment := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: many}}}}
