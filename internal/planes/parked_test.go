@@ -63,3 +63,42 @@ func TestParkedCredentials(t *testing.T) {
 		}
 	}
 }
+
+// TestParkedFilters: one check before a sleep is enough for watches that have filtered the newest event.
+func TestParkedFilters(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	client := h.create(t, "acme", nil)
+	awaitFirstWrites(t, client)
+	for namespace, selector := range map[string]string{"": "test=no", "kube-public": ""} {
+		maps := client.CoreV1().ConfigMaps(namespace)
+		list, err := maps.List(t.Context(), metav1.ListOptions{LabelSelector: selector})
+		if err != nil {
+			t.Fatal(err)
+		}
+		opened, err := maps.Watch(t.Context(), metav1.ListOptions{LabelSelector: selector, ResourceVersion: list.ResourceVersion})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer opened.Stop()
+	}
+	p, err := h.plane("acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a check after a write is the last one", func() bool { // others may write meanwhile
+		generated := configMap("")
+		generated.GenerateName = "one-"
+		if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), generated, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		revision, quiet := p.settle(t.Context())
+		upToDate := 0
+		for x := range p.watches {
+			if x.upToDate == revision {
+				upToDate++
+			}
+		}
+		return quiet && upToDate == 2
+	})
+}

@@ -31,7 +31,6 @@ type watcher struct {
 
 	// Of the checks before a sleep, one at a time.
 	behind time.Time // of the first one in a row that found that events are missing
-	silent bool      // the last one had no answer
 
 	// Guarded by plane.mu.
 	active bool          // it has a leg, or one is in next
