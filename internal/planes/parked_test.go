@@ -1,14 +1,19 @@
 package planes
 
 import (
+	"context"
 	"slices"
 	"testing"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 // TestParkedCredentials: a watch with a token or with an impersonation goes on after a sleep, as the
@@ -101,4 +106,51 @@ func TestParkedFilters(t *testing.T) {
 		}
 		return quiet && upToDate == 2
 	})
+}
+
+// TestRoomOfParked: one that is always in use, with a watch that has filtered the newest event, makes
+// room for another one.
+func TestRoomOfParked(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, func(c *config.ServerConfiguration) { c.Planes.MaxAwake = 1 })
+	maps := h.create(t, "acme", nil).CoreV1().ConfigMaps("default")
+	list, err := maps.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, err := maps.Watch(t.Context(), metav1.ListOptions{LabelSelector: "test=no", ResourceVersion: list.ResourceVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Stop()
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer stop()
+	p, err := h.plane("acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go wait.UntilWithContext(ctx, func(context.Context) { // more requests than the machine can serve
+		p.mu.Lock()
+		p.lastUsed = time.Now()
+		p.mu.Unlock()
+	}, time.Millisecond)
+	used := make(chan error, 1)
+	go func() {
+		generated := configMap("")
+		generated.GenerateName = "one-"
+		for ctx.Err() == nil {
+			if _, err := maps.Create(t.Context(), generated, metav1.CreateOptions{}); err != nil {
+				used <- err
+				return
+			}
+		}
+		used <- nil
+	}()
+	if _, err := h.create(t, "beta", nil).CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+	stop()
+	if err := <-used; err != nil {
+		t.Errorf("a request meanwhile: %v", err)
+	}
 }
