@@ -32,8 +32,8 @@ const (
 	// probeTimeout bounds the check of a watch. Upstream's watch cache sends a bookmark two
 	// seconds before the timeout of a watch (cacher.cacheWatcher.nextBookmarkTime).
 	probeTimeout = 4 * time.Second
-	// behindPatience is the time after which a watch whose client is not up to date ends with
-	// the sleep: the client does not read, or the type has no bookmarks.
+	// behindPatience is the time after which a watch whose client is not up to date, and gets no
+	// event, ends with the sleep: the client does not read, or the type has no bookmarks.
 	behindPatience = 10 * time.Second
 	// openTimeout bounds the time in which a woken control plane continues a watch.
 	openTimeout = 10 * time.Second
@@ -167,8 +167,8 @@ func (p *plane) settle(ctx context.Context) (revision string, quiet bool) {
 				x.behind = time.Time{}
 				return nil
 			}
-			if x.behind.IsZero() {
-				x.behind = time.Now()
+			if sent := x.sent.Load(); x.behind.IsZero() || sent != x.seen {
+				x.behind, x.seen = time.Now(), sent
 			}
 			if time.Since(x.behind) < behindPatience { // else it ends with the sleep
 				behind.Store(true)

@@ -2,6 +2,8 @@ package planes
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"testing"
 	"time"
@@ -152,5 +154,76 @@ func TestRoomOfParked(t *testing.T) {
 	stop()
 	if err := <-used; err != nil {
 		t.Errorf("a request meanwhile: %v", err)
+	}
+}
+
+// slowClient lets each write of events begin, and end, when the test says so.
+type slowClient struct {
+	*httptest.ResponseRecorder
+	begun, ended chan struct{}
+}
+
+// Write implements [http.ResponseWriter].
+func (c slowClient) Write(data []byte) (int, error) {
+	c.begun <- struct{}{}
+	<-c.ended
+	return len(data), nil
+}
+
+// TestSlowClient: a watch whose client takes the initial events slowly keeps a control plane awake, and
+// one whose client takes none does not.
+func TestSlowClient(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	acme := h.create(t, "acme", nil)
+	awaitFirstWrites(t, acme)
+	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: "default"}
+	grant(t, acme, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch"}}, account)
+	config := &rest.Config{}
+	token(t, acme)(config)
+	eventually(t, "it may watch", func() bool {
+		_, err := h.with(t, "acme", func(c *rest.Config) { c.BearerToken = config.BearerToken }).CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{})
+		return err == nil
+	})
+	const path = prefix + "acme/api/v1/configmaps?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+	ctx, stop := context.WithCancel(t.Context())
+	request := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
+	request.Header.Set("Authorization", "Bearer "+config.BearerToken)
+	client := slowClient{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		h.serve(client, request)
+	}()
+	p, err := h.plane("acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	settles := func() bool {
+		for x := range p.watches {
+			if !x.behind.IsZero() {
+				x.behind = time.Now().Add(-time.Hour)
+			}
+		}
+		_, quiet := p.settle(t.Context())
+		return quiet
+	}
+	for range 3 { // of at least five, of the namespaces
+		<-client.begun
+		if settles() {
+			t.Error("the watch ends with the sleep while its client takes events")
+		}
+		client.ended <- struct{}{}
+	}
+	<-client.begun
+	eventually(t, "it falls asleep while the client takes none", settles)
+	stop()
+	for {
+		select {
+		case <-client.begun:
+		case client.ended <- struct{}{}:
+		case <-served:
+			return
+		}
 	}
 }
