@@ -41,6 +41,10 @@ func TestRequestsInFlight(t *testing.T) {
 	if err := result.Error(); !apierrors.IsTooManyRequests(err) || !strings.Contains(err.Error(), "planes.requestsInFlight") {
 		t.Errorf("one request too many gets %v", err)
 	}
+	if err := acme.CoreV1().RESTClient().Get().AbsPath("/api/v1/watch/namespaces").Param("timeoutSeconds", "1").MaxRetries(0).
+		Do(t.Context()).Error(); err != nil {
+		t.Errorf("a watch, which is none of these requests, gets %v", err)
+	}
 	if _, err := beta.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Error(err)
 	}

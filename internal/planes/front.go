@@ -114,17 +114,19 @@ func (p *plane) serve(w http.ResponseWriter, r *http.Request) error {
 		return errMayNotWake
 	}
 	info, err := infos.NewRequestInfo(r)
-	if err == nil && info.Verb == "watch" && r.Method == http.MethodGet && r.Header.Get("Upgrade") == "" &&
-		!strings.Contains(r.URL.Path, "/watch/") {
+	watches := err == nil && info.Verb == "watch" && r.Method == http.MethodGet
+	if watches && r.Header.Get("Upgrade") == "" && !strings.Contains(r.URL.Path, "/watch/") {
 		return p.serveWatch(w, r, mayWake)
 	}
-	if !p.enter() {
+	if !watches && !p.enter() {
 		w.Header().Set("Retry-After", "1")
 		refuse(w, r, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "the control plane has "+
 			"planes.requestsInFlight requests; send fewer at a time, or raise it in the server's configuration")
 		return nil
 	}
-	defer p.exit()
+	if !watches {
+		defer p.exit()
+	}
 	handler, done, err := p.use(r.Context(), mayWake)
 	if err != nil {
 		return err

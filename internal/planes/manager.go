@@ -175,7 +175,7 @@ func (m *Manager) takeRoom(ctx, wanted context.Context) error {
 		}
 		freed := m.freed
 		m.mu.Unlock()
-		if m.sleepLeastRecentlyUsed(ctx) {
+		if m.sleepLeastRecentlyUsed(ctx, true) {
 			continue
 		}
 		select {

@@ -32,8 +32,8 @@ const (
 	// probeTimeout bounds the check of a watch. Upstream's watch cache sends a bookmark two
 	// seconds before the timeout of a watch (cacher.cacheWatcher.nextBookmarkTime).
 	probeTimeout = 4 * time.Second
-	// behindPatience is the time after which a watch whose client is not up to date ends with
-	// the sleep: the client does not read, or the type has no bookmarks.
+	// behindPatience is the time after which a watch whose client is not up to date, and gets no
+	// event, ends with the sleep: the client does not read, or the type has no bookmarks.
 	behindPatience = 10 * time.Second
 	// openTimeout bounds the time in which a woken control plane continues a watch.
 	openTimeout = 10 * time.Second
@@ -150,18 +150,25 @@ func (p *plane) settle(ctx context.Context) (revision string, quiet bool) {
 	if err != nil {
 		return "", true // a server that does not answer sleeps without its watches
 	}
+	if revision != p.advanced && slices.ContainsFunc(watchers, func(x *watcher) bool {
+		version, _, _ := x.position()
+		return version != "" && less(version, revision)
+	}) {
+		if advanced, err := client.advance(ctx); err == nil { // else watches without filters have bookmarks
+			p.advanced, revision = advanced, advanced
+		}
+	}
 	var behind atomic.Bool
 	var probes errgroup.Group
 	probes.SetLimit(probesAtOnce)
 	for _, x := range watchers {
 		probes.Go(func() error {
-			x.silent = false
 			if x.probe(ctx, handler, client, revision) {
 				x.behind = time.Time{}
 				return nil
 			}
-			if x.behind.IsZero() {
-				x.behind = time.Now()
+			if sent := x.sent.Load(); x.behind.IsZero() || sent != x.seen {
+				x.behind, x.seen = time.Now(), sent
 			}
 			if time.Since(x.behind) < behindPatience { // else it ends with the sleep
 				behind.Store(true)
@@ -171,10 +178,7 @@ func (p *plane) settle(ctx context.Context) (revision string, quiet bool) {
 	}
 	_ = probes.Wait() // they return no errors
 	if behind.Load() {
-		if slices.ContainsFunc(watchers, func(x *watcher) bool { return x.silent }) {
-			err = client.advance(ctx)
-		}
-		return "", err != nil
+		return "", false
 	}
 	after, err := client.current(ctx)
 	return revision, err == nil && after == revision
@@ -207,9 +211,6 @@ func (x *watcher) probe(ctx context.Context, handler http.Handler, client revisi
 	switch {
 	case answer.code != http.StatusOK || answer.kind == watch.Error: // as of a version that was compacted
 		return true
-	case answer.event == nil:
-		x.silent = true
-		return false
 	case answer.kind != watch.Bookmark || less(answer.version, revision):
 		return false
 	}
@@ -301,25 +302,28 @@ func (r revisions) serves(ctx context.Context, request *http.Request) bool {
 	return err == nil && json.Unmarshal(data, &service) == nil && service.Spec.Service == nil
 }
 
-// advance writes, so that the revision is later than the last event of each watch. Upstream's
-// watch cache has no bookmark for a watch that has filtered the event of that revision
+// advance writes, so that the revision, which it returns, is later than the last event of each watch.
+// Upstream's watch cache has no bookmark for a watch that has filtered the event of that revision
 // (cacher.cacheWatcher.process).
-func (r revisions) advance(ctx context.Context) error {
+func (r revisions) advance(ctx context.Context) (string, error) {
 	const path, name = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", "kube-hyper-mini-sleep"
 	lease := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: time.Now()}}}
 	lease.APIVersion, lease.Kind, lease.Name = coordinationv1.SchemeGroupVersion.String(), "Lease", name
 	body, err := json.Marshal(lease)
 	if err != nil {
-		return fmt.Errorf("write the lease of a sleep: %w", err)
+		return "", fmt.Errorf("write the lease of a sleep: %w", err)
 	}
-	err = r.client.Patch(types.MergePatchType).AbsPath(path, name).Body(body).Do(ctx).Error()
+	data, err := r.client.Patch(types.MergePatchType).AbsPath(path, name).Body(body).DoRaw(ctx)
 	if apierrors.IsNotFound(err) {
-		err = r.client.Post().AbsPath(path).SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx).Error()
+		data, err = r.client.Post().AbsPath(path).SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).DoRaw(ctx)
+	}
+	if err == nil {
+		err = json.Unmarshal(data, lease)
 	}
 	if err != nil {
-		return fmt.Errorf("write the lease of a sleep: %w", err)
+		return "", fmt.Errorf("write the lease of a sleep: %w", err)
 	}
-	return nil
+	return lease.ResourceVersion, nil
 }
 
 // refresh waits until the watch cache of the resource at the path has the revision.

@@ -1,14 +1,21 @@
 package planes
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"testing"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
 
 // TestParkedCredentials: a watch with a token or with an impersonation goes on after a sleep, as the
@@ -60,6 +67,163 @@ func TestParkedCredentials(t *testing.T) {
 		// A server that writes while it stops does not park: see TestParkedTypes.
 		if !slices.ContainsFunc([]int{1, 2, 3}, func(int) bool { return outlives() }) {
 			t.Errorf("the watch with %s does not go on", who)
+		}
+	}
+}
+
+// TestParkedFilters: one check before a sleep is enough for watches that have filtered the newest event.
+func TestParkedFilters(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	client := h.create(t, "acme", nil)
+	awaitFirstWrites(t, client)
+	for namespace, selector := range map[string]string{"": "test=no", "kube-public": ""} {
+		maps := client.CoreV1().ConfigMaps(namespace)
+		list, err := maps.List(t.Context(), metav1.ListOptions{LabelSelector: selector})
+		if err != nil {
+			t.Fatal(err)
+		}
+		opened, err := maps.Watch(t.Context(), metav1.ListOptions{LabelSelector: selector, ResourceVersion: list.ResourceVersion})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer opened.Stop()
+	}
+	p, err := h.plane("acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a check after a write is the last one", func() bool { // others may write meanwhile
+		generated := configMap("")
+		generated.GenerateName = "one-"
+		if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), generated, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		revision, quiet := p.settle(t.Context())
+		upToDate := 0
+		for x := range p.watches {
+			if x.upToDate == revision {
+				upToDate++
+			}
+		}
+		return quiet && upToDate == 2
+	})
+}
+
+// TestRoomOfParked: one that is always in use, with a watch that has filtered the newest event, makes
+// room for another one.
+func TestRoomOfParked(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, func(c *config.ServerConfiguration) { c.Planes.MaxAwake = 1 })
+	maps := h.create(t, "acme", nil).CoreV1().ConfigMaps("default")
+	list, err := maps.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, err := maps.Watch(t.Context(), metav1.ListOptions{LabelSelector: "test=no", ResourceVersion: list.ResourceVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Stop()
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer stop()
+	p, err := h.plane("acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go wait.UntilWithContext(ctx, func(context.Context) { // more requests than the machine can serve
+		p.mu.Lock()
+		p.lastUsed = time.Now()
+		p.mu.Unlock()
+	}, time.Millisecond)
+	used := make(chan error, 1)
+	go func() {
+		generated := configMap("")
+		generated.GenerateName = "one-"
+		for ctx.Err() == nil {
+			if _, err := maps.Create(t.Context(), generated, metav1.CreateOptions{}); err != nil {
+				used <- err
+				return
+			}
+		}
+		used <- nil
+	}()
+	if _, err := h.create(t, "beta", nil).CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+	stop()
+	if err := <-used; err != nil {
+		t.Errorf("a request meanwhile: %v", err)
+	}
+}
+
+// slowClient lets each write of events begin, and end, when the test says so.
+type slowClient struct {
+	*httptest.ResponseRecorder
+	begun, ended chan struct{}
+}
+
+// Write implements [http.ResponseWriter].
+func (c slowClient) Write(data []byte) (int, error) {
+	c.begun <- struct{}{}
+	<-c.ended
+	return len(data), nil
+}
+
+// TestSlowClient: a watch whose client takes the initial events slowly keeps a control plane awake, and
+// one whose client takes none does not.
+func TestSlowClient(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	acme := h.create(t, "acme", nil)
+	awaitFirstWrites(t, acme)
+	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: "default"}
+	grant(t, acme, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch"}}, account)
+	config := &rest.Config{}
+	token(t, acme)(config)
+	eventually(t, "it may watch", func() bool {
+		_, err := h.with(t, "acme", func(c *rest.Config) { c.BearerToken = config.BearerToken }).CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{})
+		return err == nil
+	})
+	const path = prefix + "acme/api/v1/configmaps?watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+	ctx, stop := context.WithCancel(t.Context())
+	request := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
+	request.Header.Set("Authorization", "Bearer "+config.BearerToken)
+	client := slowClient{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		h.serve(client, request)
+	}()
+	p, err := h.plane("acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	settles := func() bool {
+		for x := range p.watches {
+			if !x.behind.IsZero() {
+				x.behind = time.Now().Add(-time.Hour)
+			}
+		}
+		_, quiet := p.settle(t.Context())
+		return quiet
+	}
+	for range 3 { // of at least five, of the namespaces
+		<-client.begun
+		if settles() {
+			t.Error("the watch ends with the sleep while its client takes events")
+		}
+		client.ended <- struct{}{}
+	}
+	<-client.begun
+	eventually(t, "it falls asleep while the client takes none", settles)
+	stop()
+	for {
+		select {
+		case <-client.begun:
+		case client.ended <- struct{}{}:
+		case <-served:
+			return
 		}
 	}
 }

@@ -62,6 +62,7 @@ type plane struct {
 	watches  map[*watcher]struct{}
 	serving  sync.WaitGroup // watches in the handler
 	media    map[string]string
+	advanced string // the last revision of advance; settle alone uses it
 
 	// When it last went to sleep: the stored objects, and the room of its directory in bytes.
 	objects, size int64

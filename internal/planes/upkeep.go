@@ -20,7 +20,7 @@ func (m *Manager) upkeep(ctx context.Context, remove func(ctx context.Context, n
 			m.keep(ctx, p, remove)
 		}
 		if m.exceedsLimits() {
-			m.begin(func(ctx context.Context) { m.sleepLeastRecentlyUsed(ctx) })
+			m.begin(func(ctx context.Context) { m.sleepLeastRecentlyUsed(ctx, false) })
 		}
 	}, time.Second)
 }
@@ -52,8 +52,8 @@ func (m *Manager) keep(ctx context.Context, p *plane, remove func(ctx context.Co
 // restartPatience bounds what a restart waits for requests in flight, and for watches without all events.
 const restartPatience = 15 * time.Second
 
-// restart stops the control plane, whose configuration has changed: the next request starts it. Requests
-// wait, so that it has none, and parks its watches, also if it is always in use.
+// restart stops the control plane: the next request starts it. Requests wait, so that it has none, and
+// parks its watches, also if it is always in use.
 func (p *plane) restart(ctx context.Context) {
 	p.mu.Lock()
 	if p.settling || p.state != awake {
@@ -129,15 +129,20 @@ func memoryInUse() int64 {
 	return int64(samples[0].Value.Uint64() - samples[1].Value.Uint64())
 }
 
-// sleepLeastRecentlyUsed puts the idle control plane to sleep that was used longest ago. It
-// reports whether it has.
-func (m *Manager) sleepLeastRecentlyUsed(ctx context.Context) bool {
+// sleepLeastRecentlyUsed puts the idle control plane to sleep that was used longest ago. It reports
+// whether it has. If it insists, requests that come meanwhile wait.
+func (m *Manager) sleepLeastRecentlyUsed(ctx context.Context, insist bool) bool {
 	p := m.leastRecentlyUsed()
-	if p == nil || !p.sleep(ctx, 0) {
+	if p == nil {
 		return false
 	}
-	if m.config.Host.Planes.Memory.Value() > 0 {
+	sleeps := p.sleep(ctx, 0)
+	if _, idle := p.idleSince(); idle && insist && !sleeps { // it was used while its watches settled
+		p.restart(ctx)
+		sleeps = !p.is(awake)
+	}
+	if sleeps && m.config.Host.Planes.Memory.Value() > 0 {
 		debug.FreeOSMemory() // the next look at the limit sees it
 	}
-	return true
+	return sleeps
 }

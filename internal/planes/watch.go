@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,8 +31,8 @@ type watcher struct {
 	next     chan http.Handler // of the next leg
 
 	// Of the checks before a sleep, one at a time.
-	behind time.Time // of the first one in a row that found that events are missing
-	silent bool      // the last one had no answer
+	behind time.Time // of the first one in a row that found that events are missing, and as many sent
+	seen   int64     // events sent as of then
 
 	// Guarded by plane.mu.
 	active bool          // it has a leg, or one is in next
@@ -41,9 +42,9 @@ type watcher struct {
 	left     bool       // the client's request has been answered
 	media    string     // the Content-Type, once the header is sent
 	format   format
-	last     []byte // the event that was sent last
-	sent     int    // events
-	upToDate string // the revision up to which the client has all events
+	last     []byte       // the event that was sent last
+	sent     atomic.Int64 // events; changed with mu held
+	upToDate string       // the revision up to which the client has all events
 }
 
 // maxMedia bounds the requests whose Content-Type is remembered.
@@ -255,7 +256,7 @@ func (x *watcher) sendLocked(event []byte) error {
 		return err
 	}
 	x.last = append(x.last[:0], event...)
-	x.sent++
+	x.sent.Add(1)
 	return nil
 }
 
@@ -268,7 +269,7 @@ func (x *watcher) flush() {
 
 // position returns the resourceVersion of what the client has last, and the number of events.
 // The version is empty if it is unknown. It returns false while something is sent.
-func (x *watcher) position() (version string, sent int, ok bool) {
+func (x *watcher) position() (version string, sent int64, ok bool) {
 	if !x.mu.TryLock() {
 		return "", 0, false
 	}
@@ -277,28 +278,28 @@ func (x *watcher) position() (version string, sent int, ok bool) {
 		return "", 0, true
 	}
 	version = strings.TrimPrefix(x.request.URL.Query().Get("resourceVersion"), "0")
-	if x.sent > 0 {
+	if sent = x.sent.Load(); sent > 0 {
 		kind, read, err := x.format.read(x.last)
 		if err != nil || kind == watch.Error {
-			return "", x.sent, true
+			return "", sent, true
 		}
 		version = read
 	}
 	if x.upToDate != "" && (version == "" || less(version, x.upToDate)) { // it takes no bookmarks
 		version = x.upToDate
 	}
-	return version, x.sent, true
+	return version, sent, true
 }
 
 // confirm notes that the client has all events up to the revision, unless an event was sent
 // after the first sent ones. It sends the client the bookmark, which may be nil, if the client
 // takes bookmarks.
-func (x *watcher) confirm(revision string, sent int, bookmark []byte) bool {
+func (x *watcher) confirm(revision string, sent int64, bookmark []byte) bool {
 	if !x.mu.TryLock() {
 		return false
 	}
 	defer x.mu.Unlock()
-	if x.left || x.sent != sent {
+	if x.left || x.sent.Load() != sent {
 		return x.left
 	}
 	if bookmark != nil && x.request.URL.Query().Get("allowWatchBookmarks") == "true" {
