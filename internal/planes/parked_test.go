@@ -227,3 +227,25 @@ func TestSlowClient(t *testing.T) {
 		}
 	}
 }
+
+// TestInitialEvents: they come in an order that is not that of their revisions, so that the last one says
+// nothing about those that follow.
+func TestInitialEvents(t *testing.T) {
+	x := &watcher{client: httptest.NewRecorder(), request: httptest.NewRequest(http.MethodGet, "/", nil),
+		format: jsonEvents{}, initial: true}
+	for _, event := range []struct {
+		text, version string
+		known         bool
+	}{
+		{`{"type":"ADDED","object":{"metadata":{"resourceVersion":"9"}}}`, "", false},
+		{`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"10","annotations":{"k8s.io/initial-events-end":"true"}}}}`, "10", true},
+		{`{"type":"ADDED","object":{"metadata":{"resourceVersion":"11"}}}`, "11", true},
+	} {
+		if err := x.send([]byte(event.text + "\n")); err != nil {
+			t.Fatal(err)
+		}
+		if version, _, known := x.position(); version != event.version || known != event.known {
+			t.Errorf("after %s the client is at %q, known: %t", event.text, version, known)
+		}
+	}
+}

@@ -1,11 +1,13 @@
 package planes
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,6 +44,7 @@ type watcher struct {
 	left     bool       // the client's request has been answered
 	media    string     // the Content-Type, once the header is sent
 	format   format
+	initial  bool         // initial events follow, in an order that is not that of their revisions
 	last     []byte       // the event that was sent last
 	sent     atomic.Int64 // events; changed with mu held
 	upToDate string       // the revision up to which the client has all events
@@ -59,7 +62,8 @@ func (p *plane) serveWatch(w http.ResponseWriter, r *http.Request, mayWake func(
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	x := &watcher{plane: p, request: r.WithContext(ctx), client: w, ctx: ctx, cancel: cancel,
-		next: make(chan http.Handler, 1), opened: make(chan struct{})}
+		next: make(chan http.Handler, 1), opened: make(chan struct{}),
+		initial: !slices.Contains([]string{"", "false", "0"}, r.URL.Query().Get("sendInitialEvents"))}
 	if seconds, err := strconv.ParseInt(r.URL.Query().Get("timeoutSeconds"), 10, 32); err == nil && seconds > 0 {
 		x.deadline = time.Now().Add(time.Duration(seconds) * time.Second)
 	}
@@ -256,6 +260,7 @@ func (x *watcher) sendLocked(event []byte) error {
 		return err
 	}
 	x.last = append(x.last[:0], event...)
+	x.initial = x.initial && !bytes.Contains(event, []byte(metav1.InitialEventsAnnotationKey))
 	x.sent.Add(1)
 	return nil
 }
@@ -268,14 +273,17 @@ func (x *watcher) flush() {
 }
 
 // position returns the resourceVersion of what the client has last, and the number of events.
-// The version is empty if it is unknown. It returns false while something is sent.
+// The version is empty if it is unknown. It returns false while something is sent, or initial events are.
 func (x *watcher) position() (version string, sent int64, ok bool) {
 	if !x.mu.TryLock() {
 		return "", 0, false
 	}
 	defer x.mu.Unlock()
-	if x.format == nil || x.left {
+	switch {
+	case x.format == nil || x.left:
 		return "", 0, true
+	case x.initial:
+		return "", 0, false
 	}
 	version = strings.TrimPrefix(x.request.URL.Query().Get("resourceVersion"), "0")
 	if sent = x.sent.Load(); sent > 0 {
