@@ -112,11 +112,20 @@ func (d *Documents) Run(ctx context.Context, sinks kube.Sinks) {
 // stale until its documents have been fetched.
 func (d *Documents) Listed() <-chan struct{} { return d.listed }
 
+// OpenAPIBuilt has OpenAPI of all servers fetched. Call it when Sinks.OpenAPI first returns true.
+func (d *Documents) OpenAPIBuilt() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name := range d.caches {
+		d.loop.Add(name)
+	}
+}
+
 func (d *Documents) handle(ctx context.Context, name string) reconcile.Result {
 	service, err := d.lister.Get(name)
 	switch {
 	case err != nil || service.Spec.Service == nil:
-		d.forget(ctx, name)
+		d.forget(name)
 	case !isAvailable(service):
 		d.cacheOf(service)
 	case d.refresh(ctx, service):
@@ -159,8 +168,8 @@ func (d *Documents) refresh(ctx context.Context, service *apiregistrationv1.APIS
 		f := &fetching{client: client, caller: d.caller, service: service, documentCache: c}
 		err = f.discovery(ctx)
 		d.publishDiscovery(service.Name, c)
-		if err == nil {
-			err = f.openAPI(ctx, d.sinks)
+		if sinks, built := d.sinks.OpenAPI(); err == nil && built { // otherwise see OpenAPIBuilt
+			err = f.openAPI(ctx, sinks)
 		}
 	}
 	switch {
@@ -184,7 +193,7 @@ func (d *Documents) refresh(ctx context.Context, service *apiregistrationv1.APIS
 }
 
 // forget removes an APIService from the merged documents.
-func (d *Documents) forget(ctx context.Context, name string) {
+func (d *Documents) forget(name string) {
 	d.mu.Lock()
 	_, known := d.caches[name]
 	if known {
@@ -192,10 +201,7 @@ func (d *Documents) forget(ctx context.Context, name string) {
 		d.sinks.Discovery.RemoveAPIService(name)
 	}
 	d.mu.Unlock()
-	if !known {
-		return
-	}
-	if sinks, err := d.sinks.OpenAPI(ctx); err == nil { // otherwise nothing was added
+	if sinks, built := d.sinks.OpenAPI(); known && built { // otherwise nothing was added
 		sinks.V2.RemoveAPIService(name)
 		sinks.V3.RemoveAPIServiceSpec(name)
 	}

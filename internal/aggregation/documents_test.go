@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,6 +105,7 @@ type world struct {
 	documents *Documents
 	discovery aggregated.ResourceManager
 	v2, v3    *sink
+	unbuilt   atomic.Bool // OpenAPI is not built
 
 	mu      sync.Mutex
 	answers map[string]string
@@ -143,8 +145,8 @@ func newWorld(t *testing.T) *world {
 	var running sync.WaitGroup
 	sinks := kube.Sinks{
 		Discovery: aggregatorapiserver.NewDiscoveryManager(w.discovery),
-		OpenAPI: func(context.Context) (kube.OpenAPISinks, error) {
-			return kube.OpenAPISinks{V2: sinkV2{w.v2}, V3: sinkV3{w.v3}}, nil
+		OpenAPI: func() (kube.OpenAPISinks, bool) {
+			return kube.OpenAPISinks{V2: sinkV2{w.v2}, V3: sinkV3{w.v3}}, !w.unbuilt.Load()
 		},
 	}
 	running.Go(func() { documents.Run(ctx, sinks) })
@@ -216,6 +218,15 @@ func (w *world) register(available apiregistrationv1.ConditionStatus) {
 	}
 }
 
+// remove deletes the APIService and waits until discovery has it no more.
+func (w *world) remove() {
+	w.t.Helper()
+	if err := w.client.ApiregistrationV1().APIServices().Delete(w.t.Context(), apiService, metav1.DeleteOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.eventually("the group is gone", w.isFresh(""))
+}
+
 func (w *world) eventually(what string, check func() bool) {
 	w.t.Helper()
 	for range 3000 {
@@ -269,11 +280,34 @@ func TestDocumentsReachTheSinks(t *testing.T) {
 		t.Error("OpenAPI of a server that is away is forgotten")
 	}
 
-	if err := w.client.ApiregistrationV1().APIServices().Delete(t.Context(), apiService, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.eventually("the group is gone", w.isFresh(""))
+	w.remove()
 	w.eventually("OpenAPI is gone", func() bool { return w.v2.of(apiService) == "" && w.v3.of(apiService) == "" })
+}
+
+// TestDiscoveryBeforeOpenAPIIsBuilt: discovery follows the APIServices while no client has
+// requested OpenAPI, and OpenAPI has the servers when one does.
+func TestDiscoveryBeforeOpenAPIIsBuilt(t *testing.T) {
+	w := newWorld(t)
+	w.unbuilt.Store(true)
+	for range 2 {
+		w.register(apiregistrationv1.ConditionFalse)
+		w.eventually("the group of a server that is down is stale", w.isFresh("Stale"))
+		w.remove()
+	}
+	for range 2 {
+		w.register(apiregistrationv1.ConditionTrue)
+		w.eventually("discovery is current", w.isFresh("Current"))
+		w.register(apiregistrationv1.ConditionFalse)
+		w.eventually("the group is stale", w.isFresh("Stale"))
+	}
+	w.register(apiregistrationv1.ConditionTrue)
+	w.eventually("the server that is back is current", w.isFresh("Current"))
+	if w.requests(openAPIV2Path) != 0 {
+		t.Error("OpenAPI is fetched before it is used")
+	}
+	w.unbuilt.Store(false)
+	w.documents.OpenAPIBuilt()
+	w.eventually("OpenAPI v2 and v3 are known", func() bool { return w.v2.of(apiService) != "" && w.v3.of(apiService) != "" })
 }
 
 // TestNewETagOfTheSameDocument: the next request has the new one, so that the server need

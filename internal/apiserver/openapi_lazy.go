@@ -77,12 +77,14 @@ func (l *lazyOpenAPI) wait(ctx context.Context) error {
 	}
 }
 
-// awaitSinks returns the sinks when the documents are built.
-func (l *lazyOpenAPI) awaitSinks(ctx context.Context) (kube.OpenAPISinks, error) {
-	if err := l.wait(ctx); err != nil {
-		return kube.OpenAPISinks{}, err
+// builtSinks returns the sinks if the documents are built. It does not wait.
+func (l *lazyOpenAPI) builtSinks() (kube.OpenAPISinks, bool) {
+	select {
+	case <-l.built:
+		return l.sinks, l.err == nil
+	default:
+		return kube.OpenAPISinks{}, false
 	}
-	return l.sinks, nil
 }
 
 // ServeHTTP implements [http.Handler].
@@ -118,7 +120,7 @@ type documents struct {
 func addDocuments(aggregator *aggregatorapiserver.APIAggregator, copies *aggregation.Documents) (*documents, error) {
 	server := aggregator.GenericAPIServer
 	openAPI := newLazyOpenAPI()
-	d := &documents{copies: copies, openAPI: openAPI, sinks: kube.Sinks{OpenAPI: openAPI.awaitSinks}}
+	d := &documents{copies: copies, openAPI: openAPI, sinks: kube.Sinks{OpenAPI: openAPI.builtSinks}}
 	d.sinks.Discovery = aggregatorapiserver.NewDiscoveryManager(
 		server.AggregatedDiscoveryGroupManager.WithSource(aggregated.AggregatorSource))
 	return d, server.AddPostStartHook(kube.DocumentsHook, d.run)
@@ -152,6 +154,7 @@ func (d *documents) keepOpenAPI(ctx context.Context) {
 		}
 		return
 	}
+	d.copies.OpenAPIBuilt()
 	openapiv3controller.NewAggregationController(d.openAPI.sinks.V3).RunWithContext(ctx)
 }
 

@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"context"
 	"time"
 
 	v1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -74,8 +73,8 @@ const (
 // merged documents.
 type Sinks struct {
 	Discovery aggregatorapiserver.DiscoveryAggregationController
-	// OpenAPI waits until the documents of this server are built.
-	OpenAPI func(context.Context) (OpenAPISinks, error)
+	// OpenAPI returns false until the documents of this server are built, or if that failed.
+	OpenAPI func() (OpenAPISinks, bool)
 }
 
 // OpenAPISinks merge OpenAPI.
