@@ -182,6 +182,8 @@ type monitors struct {
 	set *informerSet
 	// wrap returns the handler to add instead of the given one; it may be nil.
 	wrap func(schema.GroupVersionResource, cache.ResourceEventHandler) cache.ResourceEventHandler
+	// patience bounds the wait for the first list of a type; without, the controller waits itself.
+	patience time.Duration
 
 	mu       sync.Mutex
 	handlers map[schema.GroupVersionResource]addedHandler
@@ -266,3 +268,21 @@ func (m monitor) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHand
 	}
 	return registration, err
 }
+
+// GetController implements [cache.SharedInformer].
+func (m monitor) GetController() cache.Controller {
+	controller := m.SharedIndexInformer.GetController()
+	if m.monitors.patience > 0 {
+		return patient{controller, time.Now().Add(m.monitors.patience)}
+	}
+	return controller
+}
+
+// patient counts as synced from a time on: one type that cannot be listed must not stop the
+// controller. Usage of the type is then read from the API server, see informerSet.list.
+type patient struct {
+	cache.Controller
+	until time.Time
+}
+
+func (p patient) HasSynced() bool { return p.Controller.HasSynced() || time.Now().After(p.until) }
