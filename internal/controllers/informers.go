@@ -271,18 +271,18 @@ func (m monitor) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHand
 
 // GetController implements [cache.SharedInformer].
 func (m monitor) GetController() cache.Controller {
-	controller := m.SharedIndexInformer.GetController()
-	if m.monitors.patience > 0 {
-		return patient{controller, time.Now().Add(m.monitors.patience)}
-	}
-	return controller
+	return patient{m.SharedIndexInformer.GetController(), m.monitors.patience, time.Now()}
 }
 
-// patient counts as synced from a time on: one type that cannot be listed must not stop the
+// patient counts as synced after patience: one type that cannot be listed must not stop the
 // controller. Usage of the type is then read from the API server, see informerSet.list.
 type patient struct {
 	cache.Controller
-	until time.Time
+	patience time.Duration
+	since    time.Time
 }
 
-func (p patient) HasSynced() bool { return p.Controller.HasSynced() || time.Now().After(p.until) }
+// HasSynced implements [cache.Controller].
+func (p patient) HasSynced() bool {
+	return p.Controller.HasSynced() || p.patience > 0 && time.Since(p.since) > p.patience
+}
