@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,7 +104,6 @@ type world struct {
 	documents *Documents
 	discovery aggregated.ResourceManager
 	v2, v3    *sink
-	unbuilt   atomic.Bool // OpenAPI is not built
 
 	mu      sync.Mutex
 	answers map[string]string
@@ -119,6 +117,17 @@ type world struct {
 const apiService = "v1.example.com"
 
 func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := newWorldWithoutOpenAPI(t)
+	w.buildOpenAPI()
+	return w
+}
+
+func (w *world) buildOpenAPI() {
+	w.documents.OpenAPIBuilt(kube.OpenAPISinks{V2: sinkV2{w.v2}, V3: sinkV3{w.v3}})
+}
+
+func newWorldWithoutOpenAPI(t *testing.T) *world {
 	t.Helper()
 	w := &world{
 		t: t, client: fake.NewClientset(), discovery: aggregated.NewResourceManager("apis"), v2: newSink(openAPIV2Path), v3: newSink(openAPIV3Path),
@@ -143,15 +152,10 @@ func newWorld(t *testing.T) *world {
 	ctx, cancel := context.WithCancel(context.Background())
 	factory.StartWithContext(ctx)
 	var running sync.WaitGroup
-	sinks := kube.Sinks{
-		Discovery: aggregatorapiserver.NewDiscoveryManager(w.discovery),
-		OpenAPI: func() (kube.OpenAPISinks, bool) {
-			return kube.OpenAPISinks{V2: sinkV2{w.v2}, V3: sinkV3{w.v3}}, !w.unbuilt.Load()
-		},
-	}
-	running.Go(func() { documents.Run(ctx, sinks) })
+	discovery := aggregatorapiserver.NewDiscoveryManager(w.discovery)
+	running.Go(func() { documents.Run(ctx, discovery) })
 	<-documents.Listed()
-	running.Go(func() { sinks.Discovery.Run(ctx.Done(), nil) })
+	running.Go(func() { discovery.Run(ctx.Done(), nil) })
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()
@@ -287,8 +291,7 @@ func TestDocumentsReachTheSinks(t *testing.T) {
 // TestDiscoveryBeforeOpenAPIIsBuilt: discovery follows the APIServices while no client has
 // requested OpenAPI, and OpenAPI has the servers when one does.
 func TestDiscoveryBeforeOpenAPIIsBuilt(t *testing.T) {
-	w := newWorld(t)
-	w.unbuilt.Store(true)
+	w := newWorldWithoutOpenAPI(t)
 	for range 2 {
 		w.register(apiregistrationv1.ConditionFalse)
 		w.eventually("the group of a server that is down is stale", w.isFresh("Stale"))
@@ -305,8 +308,7 @@ func TestDiscoveryBeforeOpenAPIIsBuilt(t *testing.T) {
 	if w.requests(openAPIV2Path) != 0 {
 		t.Error("OpenAPI is fetched before it is used")
 	}
-	w.unbuilt.Store(false)
-	w.documents.OpenAPIBuilt()
+	w.buildOpenAPI()
 	w.eventually("OpenAPI v2 and v3 are known", func() bool { return w.v2.of(apiService) != "" && w.v3.of(apiService) != "" })
 }
 

@@ -77,16 +77,6 @@ func (l *lazyOpenAPI) wait(ctx context.Context) error {
 	}
 }
 
-// builtSinks returns the sinks if the documents are built. It does not wait.
-func (l *lazyOpenAPI) builtSinks() (kube.OpenAPISinks, bool) {
-	select {
-	case <-l.built:
-		return l.sinks, l.err == nil
-	default:
-		return kube.OpenAPISinks{}, false
-	}
-}
-
 // ServeHTTP implements [http.Handler].
 func (l *lazyOpenAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if requester, ok := request.UserFrom(r.Context()); !ok || requester.GetName() != user.APIServerUser {
@@ -110,18 +100,17 @@ func (l *lazyOpenAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // documents merges discovery and OpenAPI of remote API servers into the aggregator's.
 // Upstream's code does that; it reads copies instead of the remote servers.
 type documents struct {
-	copies  *aggregation.Documents
-	sinks   kube.Sinks
-	openAPI *lazyOpenAPI
-	build   func() error // of openAPI
+	copies    *aggregation.Documents
+	discovery aggregatorapiserver.DiscoveryAggregationController
+	openAPI   *lazyOpenAPI
+	build     func() error // of openAPI
 }
 
 // addDocuments is called before the aggregator prepares to run.
 func addDocuments(aggregator *aggregatorapiserver.APIAggregator, copies *aggregation.Documents) (*documents, error) {
 	server := aggregator.GenericAPIServer
-	openAPI := newLazyOpenAPI()
-	d := &documents{copies: copies, openAPI: openAPI, sinks: kube.Sinks{OpenAPI: openAPI.builtSinks}}
-	d.sinks.Discovery = aggregatorapiserver.NewDiscoveryManager(
+	d := &documents{copies: copies, openAPI: newLazyOpenAPI()}
+	d.discovery = aggregatorapiserver.NewDiscoveryManager(
 		server.AggregatedDiscoveryGroupManager.WithSource(aggregated.AggregatorSource))
 	return d, server.AddPostStartHook(kube.DocumentsHook, d.run)
 }
@@ -154,7 +143,7 @@ func (d *documents) keepOpenAPI(ctx context.Context) {
 		}
 		return
 	}
-	d.copies.OpenAPIBuilt()
+	d.copies.OpenAPIBuilt(d.openAPI.sinks)
 	openapiv3controller.NewAggregationController(d.openAPI.sinks.V3).RunWithContext(ctx)
 }
 
@@ -162,14 +151,14 @@ func (d *documents) keepOpenAPI(ctx context.Context) {
 // APIServices.
 func (d *documents) run(hook genericapiserver.PostStartHookContext) error {
 	go d.keepOpenAPI(hook)
-	go d.copies.Run(hook, d.sinks)
+	go d.copies.Run(hook, d.discovery)
 	select {
 	case <-d.copies.Listed():
 	case <-hook.Done():
 		return nil
 	}
 	synced := make(chan struct{})
-	go d.sinks.Discovery.Run(hook.Done(), synced)
+	go d.discovery.Run(hook.Done(), synced)
 	select {
 	case <-synced: // soon, because it reads the copies
 	case <-hook.Done():
