@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kube-aggregator/pkg/apis/apiregistration/v1/helper"
+	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	informers "k8s.io/kube-aggregator/pkg/client/informers/externalversions/apiregistration/v1"
 	listers "k8s.io/kube-aggregator/pkg/client/listers/apiregistration/v1"
 	"k8s.io/kube-openapi/pkg/handler3"
@@ -40,7 +42,9 @@ type Documents struct {
 	synced cache.InformerSynced
 	loop   *reconcile.Loop[string]
 	log    *slog.Logger
-	sinks  kube.Sinks
+
+	discovery aggregatorapiserver.DiscoveryAggregationController
+	openAPI   atomic.Pointer[kube.OpenAPISinks] // nil until OpenAPIBuilt
 
 	mu     sync.Mutex
 	caches map[string]*documentCache // by APIService
@@ -79,7 +83,7 @@ func (d *Documents) changed(obj any) {
 	c := d.caches[service.Name]
 	if c != nil && service.Spec.Service != nil {
 		c.setAvailable(isAvailable(service))
-		d.sinks.Discovery.AddAPIService(service, c) // under mu, so that forget's call comes later
+		d.discovery.AddAPIService(service, c) // under mu, so that forget's call comes later
 	}
 	d.mu.Unlock()
 	if c != nil || service.Spec.Service != nil {
@@ -87,18 +91,15 @@ func (d *Documents) changed(obj any) {
 	}
 }
 
-// Run follows the APIServices until ctx ends and passes each remote one to sinks. The
-// discovery sink must not run before [Documents.Listed] is closed.
-func (d *Documents) Run(ctx context.Context, sinks kube.Sinks) {
-	d.sinks = sinks
+// Run follows the APIServices until ctx ends and passes each remote one to the sinks. That for
+// discovery must not run before [Documents.Listed] is closed.
+func (d *Documents) Run(ctx context.Context, discovery aggregatorapiserver.DiscoveryAggregationController) {
+	d.discovery = discovery
 	if !cache.WaitForCacheSync(ctx.Done(), d.synced) {
 		d.loop.Stop()
 		return
 	}
-	services, err := d.lister.List(labels.Everything())
-	if err != nil {
-		services = nil // the cache does not fail
-	}
+	services, _ := d.lister.List(labels.Everything()) // the cache does not fail
 	for _, service := range services {
 		if service.Spec.Service != nil {
 			d.cacheOf(service)
@@ -112,11 +113,22 @@ func (d *Documents) Run(ctx context.Context, sinks kube.Sinks) {
 // stale until its documents have been fetched.
 func (d *Documents) Listed() <-chan struct{} { return d.listed }
 
+// OpenAPIBuilt has OpenAPI of all servers fetched, now and later. Until then it is not: the
+// sinks are made at the first request for OpenAPI, and discovery must not wait for it.
+func (d *Documents) OpenAPIBuilt(sinks kube.OpenAPISinks) {
+	d.openAPI.Store(&sinks)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name := range d.caches {
+		d.loop.Add(name)
+	}
+}
+
 func (d *Documents) handle(ctx context.Context, name string) reconcile.Result {
 	service, err := d.lister.Get(name)
 	switch {
 	case err != nil || service.Spec.Service == nil:
-		d.forget(ctx, name)
+		d.forget(name)
 	case !isAvailable(service):
 		d.cacheOf(service)
 	case d.refresh(ctx, service):
@@ -135,7 +147,7 @@ func (d *Documents) cacheOf(service *apiregistrationv1.APIService) *documentCach
 	if c == nil {
 		c = newDocumentCache(service)
 		d.caches[service.Name] = c
-		d.sinks.Discovery.AddAPIService(service, c)
+		d.discovery.AddAPIService(service, c)
 	}
 	return c
 }
@@ -146,7 +158,7 @@ func (d *Documents) publishDiscovery(name string, c *documentCache) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if service, err := d.lister.Get(name); err == nil && service.Spec.Service != nil && d.caches[name] == c {
-		d.sinks.Discovery.AddAPIService(service, c)
+		d.discovery.AddAPIService(service, c)
 	}
 }
 
@@ -159,8 +171,8 @@ func (d *Documents) refresh(ctx context.Context, service *apiregistrationv1.APIS
 		f := &fetching{client: client, caller: d.caller, service: service, documentCache: c}
 		err = f.discovery(ctx)
 		d.publishDiscovery(service.Name, c)
-		if err == nil {
-			err = f.openAPI(ctx, d.sinks)
+		if sinks := d.openAPI.Load(); err == nil && sinks != nil {
+			err = f.openAPI(ctx, *sinks)
 		}
 	}
 	switch {
@@ -184,18 +196,15 @@ func (d *Documents) refresh(ctx context.Context, service *apiregistrationv1.APIS
 }
 
 // forget removes an APIService from the merged documents.
-func (d *Documents) forget(ctx context.Context, name string) {
+func (d *Documents) forget(name string) {
 	d.mu.Lock()
 	_, known := d.caches[name]
 	if known {
 		delete(d.caches, name)
-		d.sinks.Discovery.RemoveAPIService(name)
+		d.discovery.RemoveAPIService(name)
 	}
 	d.mu.Unlock()
-	if !known {
-		return
-	}
-	if sinks, err := d.sinks.OpenAPI(ctx); err == nil { // otherwise nothing was added
+	if sinks := d.openAPI.Load(); known && sinks != nil {
 		sinks.V2.RemoveAPIService(name)
 		sinks.V3.RemoveAPIServiceSpec(name)
 	}

@@ -118,6 +118,17 @@ const apiService = "v1.example.com"
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	w := newWorldWithoutOpenAPI(t)
+	w.buildOpenAPI()
+	return w
+}
+
+func (w *world) buildOpenAPI() {
+	w.documents.OpenAPIBuilt(kube.OpenAPISinks{V2: sinkV2{w.v2}, V3: sinkV3{w.v3}})
+}
+
+func newWorldWithoutOpenAPI(t *testing.T) *world {
+	t.Helper()
 	w := &world{
 		t: t, client: fake.NewClientset(), discovery: aggregated.NewResourceManager("apis"), v2: newSink(openAPIV2Path), v3: newSink(openAPIV3Path),
 		answers: map[string]string{"/apis/example.com/v1": legacyDiscovery, "/openapi/v3/apis/example.com/v1": openAPIv3, openAPIV2Path: openAPIv2},
@@ -141,15 +152,10 @@ func newWorld(t *testing.T) *world {
 	ctx, cancel := context.WithCancel(context.Background())
 	factory.StartWithContext(ctx)
 	var running sync.WaitGroup
-	sinks := kube.Sinks{
-		Discovery: aggregatorapiserver.NewDiscoveryManager(w.discovery),
-		OpenAPI: func(context.Context) (kube.OpenAPISinks, error) {
-			return kube.OpenAPISinks{V2: sinkV2{w.v2}, V3: sinkV3{w.v3}}, nil
-		},
-	}
-	running.Go(func() { documents.Run(ctx, sinks) })
+	discovery := aggregatorapiserver.NewDiscoveryManager(w.discovery)
+	running.Go(func() { documents.Run(ctx, discovery) })
 	<-documents.Listed()
-	running.Go(func() { sinks.Discovery.Run(ctx.Done(), nil) })
+	running.Go(func() { discovery.Run(ctx.Done(), nil) })
 	t.Cleanup(func() {
 		cancel()
 		running.Wait()
@@ -216,6 +222,15 @@ func (w *world) register(available apiregistrationv1.ConditionStatus) {
 	}
 }
 
+// remove deletes the APIService and waits until discovery has it no more.
+func (w *world) remove() {
+	w.t.Helper()
+	if err := w.client.ApiregistrationV1().APIServices().Delete(w.t.Context(), apiService, metav1.DeleteOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.eventually("the group is gone", w.isFresh(""))
+}
+
 func (w *world) eventually(what string, check func() bool) {
 	w.t.Helper()
 	for range 3000 {
@@ -269,11 +284,32 @@ func TestDocumentsReachTheSinks(t *testing.T) {
 		t.Error("OpenAPI of a server that is away is forgotten")
 	}
 
-	if err := w.client.ApiregistrationV1().APIServices().Delete(t.Context(), apiService, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.eventually("the group is gone", w.isFresh(""))
+	w.remove()
 	w.eventually("OpenAPI is gone", func() bool { return w.v2.of(apiService) == "" && w.v3.of(apiService) == "" })
+}
+
+// TestDiscoveryBeforeOpenAPIIsBuilt: discovery follows the APIServices while no client has
+// requested OpenAPI, and OpenAPI has the servers when one does.
+func TestDiscoveryBeforeOpenAPIIsBuilt(t *testing.T) {
+	w := newWorldWithoutOpenAPI(t)
+	for range 2 {
+		w.register(apiregistrationv1.ConditionFalse)
+		w.eventually("the group of a server that is down is stale", w.isFresh("Stale"))
+		w.remove()
+	}
+	for range 2 {
+		w.register(apiregistrationv1.ConditionTrue)
+		w.eventually("discovery is current", w.isFresh("Current"))
+		w.register(apiregistrationv1.ConditionFalse)
+		w.eventually("the group is stale", w.isFresh("Stale"))
+	}
+	w.register(apiregistrationv1.ConditionTrue)
+	w.eventually("the server that is back is current", w.isFresh("Current"))
+	if w.requests(openAPIV2Path) != 0 {
+		t.Error("OpenAPI is fetched before it is used")
+	}
+	w.buildOpenAPI()
+	w.eventually("OpenAPI v2 and v3 are known", func() bool { return w.v2.of(apiService) != "" && w.v3.of(apiService) != "" })
 }
 
 // TestNewETagOfTheSameDocument: the next request has the new one, so that the server need

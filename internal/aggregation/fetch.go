@@ -99,11 +99,7 @@ func (f *fetching) discovery(ctx context.Context) error {
 
 // openAPI fetches both versions and passes new documents to the sinks. The v3 document
 // of a server that has only v2 is made from v2, as upstream does.
-func (f *fetching) openAPI(ctx context.Context, all kube.Sinks) error {
-	sinks, err := all.OpenAPI(ctx)
-	if err != nil {
-		return err
-	}
+func (f *fetching) openAPI(ctx context.Context, sinks kube.OpenAPISinks) error {
 	v3, changed, err := f.fetch(ctx, f.v3Path, runtime.ContentTypeJSON, kube.OpenAPITimeout, kube.OpenAPIUser)
 	if err != nil {
 		return err

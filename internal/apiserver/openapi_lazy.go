@@ -77,14 +77,6 @@ func (l *lazyOpenAPI) wait(ctx context.Context) error {
 	}
 }
 
-// awaitSinks returns the sinks when the documents are built.
-func (l *lazyOpenAPI) awaitSinks(ctx context.Context) (kube.OpenAPISinks, error) {
-	if err := l.wait(ctx); err != nil {
-		return kube.OpenAPISinks{}, err
-	}
-	return l.sinks, nil
-}
-
 // ServeHTTP implements [http.Handler].
 func (l *lazyOpenAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if requester, ok := request.UserFrom(r.Context()); !ok || requester.GetName() != user.APIServerUser {
@@ -108,18 +100,17 @@ func (l *lazyOpenAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // documents merges discovery and OpenAPI of remote API servers into the aggregator's.
 // Upstream's code does that; it reads copies instead of the remote servers.
 type documents struct {
-	copies  *aggregation.Documents
-	sinks   kube.Sinks
-	openAPI *lazyOpenAPI
-	build   func() error // of openAPI
+	copies    *aggregation.Documents
+	discovery aggregatorapiserver.DiscoveryAggregationController
+	openAPI   *lazyOpenAPI
+	build     func() error // of openAPI
 }
 
 // addDocuments is called before the aggregator prepares to run.
 func addDocuments(aggregator *aggregatorapiserver.APIAggregator, copies *aggregation.Documents) (*documents, error) {
 	server := aggregator.GenericAPIServer
-	openAPI := newLazyOpenAPI()
-	d := &documents{copies: copies, openAPI: openAPI, sinks: kube.Sinks{OpenAPI: openAPI.awaitSinks}}
-	d.sinks.Discovery = aggregatorapiserver.NewDiscoveryManager(
+	d := &documents{copies: copies, openAPI: newLazyOpenAPI()}
+	d.discovery = aggregatorapiserver.NewDiscoveryManager(
 		server.AggregatedDiscoveryGroupManager.WithSource(aggregated.AggregatorSource))
 	return d, server.AddPostStartHook(kube.DocumentsHook, d.run)
 }
@@ -152,6 +143,7 @@ func (d *documents) keepOpenAPI(ctx context.Context) {
 		}
 		return
 	}
+	d.copies.OpenAPIBuilt(d.openAPI.sinks)
 	openapiv3controller.NewAggregationController(d.openAPI.sinks.V3).RunWithContext(ctx)
 }
 
@@ -159,14 +151,14 @@ func (d *documents) keepOpenAPI(ctx context.Context) {
 // APIServices.
 func (d *documents) run(hook genericapiserver.PostStartHookContext) error {
 	go d.keepOpenAPI(hook)
-	go d.copies.Run(hook, d.sinks)
+	go d.copies.Run(hook, d.discovery)
 	select {
 	case <-d.copies.Listed():
 	case <-hook.Done():
 		return nil
 	}
 	synced := make(chan struct{})
-	go d.sinks.Discovery.Run(hook.Done(), synced)
+	go d.discovery.Run(hook.Done(), synced)
 	select {
 	case <-synced: // soon, because it reads the copies
 	case <-hook.Done():

@@ -182,6 +182,8 @@ type monitors struct {
 	set *informerSet
 	// wrap returns the handler to add instead of the given one; it may be nil.
 	wrap func(schema.GroupVersionResource, cache.ResourceEventHandler) cache.ResourceEventHandler
+	// patience bounds the wait for the first list of a type; without, the controller waits itself.
+	patience time.Duration
 
 	mu       sync.Mutex
 	handlers map[schema.GroupVersionResource]addedHandler
@@ -265,4 +267,22 @@ func (m monitor) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHand
 		m.monitors.added(m.resource, addedHandler{registration, m.watched, time.Now()})
 	}
 	return registration, err
+}
+
+// GetController implements [cache.SharedInformer].
+func (m monitor) GetController() cache.Controller {
+	return patient{m.SharedIndexInformer.GetController(), m.monitors.patience, time.Now()}
+}
+
+// patient counts as synced after patience: one type that cannot be listed must not stop the
+// controller. Usage of the type is then read from the API server, see informerSet.list.
+type patient struct {
+	cache.Controller
+	patience time.Duration
+	since    time.Time
+}
+
+// HasSynced implements [cache.Controller].
+func (p patient) HasSynced() bool {
+	return p.Controller.HasSynced() || p.patience > 0 && time.Since(p.since) > p.patience
 }

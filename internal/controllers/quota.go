@@ -34,6 +34,7 @@ const (
 // buildResourceQuota builds upstream's controller with the visible types.
 func buildResourceQuota(ctx context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
 	monitors := env.newMonitors()
+	monitors.patience = 2 * maxDelay
 	// The constructors of upstream's evaluators of pods and devices need informers. These types
 	// are not served, and the informers are not started.
 	neverStarted := informers.NewSharedInformerFactory(nil, 0)

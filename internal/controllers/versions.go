@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/pager"
 	"k8s.io/component-base/featuregate"
+	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 	"k8s.io/kubernetes/pkg/controller/storageversiongc"
 	"k8s.io/kubernetes/pkg/controller/storageversionmigrator"
 	"k8s.io/kubernetes/pkg/controller/validatingadmissionpolicystatus"
@@ -100,10 +101,13 @@ type newestObjects struct{ metadata.Interface }
 
 // Resource implements [metadata.Interface].
 func (n newestObjects) Resource(r schema.GroupVersionResource) metadata.Getter {
-	return newestOf{n.Interface.Resource(r)}
+	return newestOf{n.Interface.Resource(r), r.GroupResource()}
 }
 
-type newestOf struct{ metadata.Getter }
+type newestOf struct {
+	metadata.Getter
+	resource schema.GroupResource
+}
 
 // Namespace implements [metadata.Getter]: upstream names a namespace that does not exist.
 func (n newestOf) Namespace(string) metadata.ResourceInterface { return n }
@@ -112,6 +116,10 @@ func (n newestOf) Namespace(string) metadata.ResourceInterface { return n }
 // ends the migration if that is no number.
 func (n newestOf) List(ctx context.Context, _ metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
 	newest := &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}
+	if _, ignored := garbagecollector.DefaultIgnoredResources()[n.resource]; ignored { // events: no monitor
+		newest.ResourceVersion = "the garbage collector does not monitor this type"
+		return newest, nil
+	}
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return n.Getter.List(ctx, options)
 	})

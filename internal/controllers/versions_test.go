@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	migrationv1beta1 "k8s.io/api/storagemigration/v1beta1"
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
@@ -103,6 +105,25 @@ func TestMigrationsWaitForTheNewestObject(t *testing.T) {
 		list, err := client.Resource(widgets).Namespace("@none").List(t.Context(), metav1.ListOptions{Limit: 1})
 		if err != nil || list.ResourceVersion != c.want {
 			t.Errorf("versions %v: got %v, %v, want %s", c.versions, list.ResourceVersion, err, c.want)
+		}
+	}
+}
+
+// TestMigrationOfAnUnmonitoredType: it fails with the reason. It waited for a monitor for ever.
+func TestMigrationOfAnUnmonitoredType(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range []string{"", "events.k8s.io"} {
+		events := newestObjects{metadatafake.NewSimpleMetadataClient(scheme)}.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "events"})
+		list, err := events.Namespace("@none").List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = resourceversion.CompareResourceVersion(list.ResourceVersion, list.ResourceVersion) // as upstream
+		if err == nil || !strings.Contains(err.Error(), "does not monitor") {
+			t.Errorf("group %q: %v", group, err)
 		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 //   k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.controllerFor
 //   k8s.io/kubernetes/pkg/controller/garbagecollector.GraphBuilder.syncMonitors
 //   k8s.io/kubernetes/pkg/controller/resourcequota.QuotaMonitor.controllerFor
+//   k8s.io/kubernetes/pkg/controller/resourcequota.QuotaMonitor.IsSynced
 //   k8s.io/controller-manager/pkg/informerfactory.InformerFactory
 // Why: garbage collector and quota monitor every type that discovery lists, through one method of a
 //   discovery client, in the preferred version; the library's function queries the server for each

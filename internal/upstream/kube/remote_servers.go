@@ -1,11 +1,9 @@
 package kube
 
 import (
-	"context"
 	"time"
 
 	v1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
-	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	openapiv2 "k8s.io/kube-aggregator/pkg/controllers/openapi/aggregator"
 	openapiv3 "k8s.io/kube-aggregator/pkg/controllers/openapiv3/aggregator"
 )
@@ -69,16 +67,9 @@ const (
 	OpenAPIUser = "system:aggregator"
 )
 
-// Sinks are the parts that merge the documents of all API servers. They call a handler
-// for each remote APIService, and hold locks meanwhile that block all readers of the
-// merged documents.
-type Sinks struct {
-	Discovery aggregatorapiserver.DiscoveryAggregationController
-	// OpenAPI waits until the documents of this server are built.
-	OpenAPI func(context.Context) (OpenAPISinks, error)
-}
-
-// OpenAPISinks merge OpenAPI.
+// OpenAPISinks are the parts that merge OpenAPI of all API servers. Like that for discovery, they
+// call a handler for each remote APIService, and hold locks meanwhile that block all readers of
+// the merged documents.
 type OpenAPISinks struct {
 	V2 openapiv2.SpecAggregator
 	V3 openapiv3.SpecProxier
