@@ -23,11 +23,15 @@ const (
 	planesTimeout = 2 * time.Minute
 )
 
+// planesPeak is why a figure that was measured after all have been awake is missed.
+const planesPeak = "what stays lies in the pages of those that were awake at the same time, 100 MB with 300 and 190 MB with 1,000; " +
+	"the next ones use them again"
+
 var planesRows = []row{
 	{name: "planes: from the object to an authenticated write", unit: inSeconds, limit: 0.3},
 	{name: fmt.Sprintf("planes: made and written to by %d clients, a second", planesClients), unit: plain},
-	{name: fmt.Sprintf("planes: memory of each asleep with %d watches", planeWatches), unit: inBytes, limit: 250e3},
-	{name: "planes: memory of each asleep without watches", unit: inBytes, limit: 100e3},
+	{name: fmt.Sprintf("planes: memory of each asleep with %d watches", planeWatches), unit: inBytes, limit: 250e3, reason: planesPeak + "; a watch takes 20 kB of upstream's HTTP/2 and its goroutine"},
+	{name: "planes: memory of each asleep without watches", unit: inBytes, limit: 100e3, reason: planesPeak},
 	{name: "planes: goroutines of each asleep without watches", unit: plain},
 	{name: "planes: size of the directory of each", unit: inBytes, limit: 4e6},
 	{name: "planes: from asleep to the answer to a get, median", unit: inSeconds, limit: 0.15},
