@@ -77,7 +77,7 @@ type deletionOrder struct {
 // handler returns a handler that has deletions wait and then calls next.
 func (o *deletionOrder) handler(resource schema.GroupVersionResource,
 	next cache.ResourceEventHandler) cache.ResourceEventHandler {
-	if _, ignored := garbagecollector.DefaultIgnoredResources()[resource.GroupResource()]; ignored {
+	if kube.IsIgnored(resource.GroupResource()) {
 		return next
 	}
 	return kube.OwnerDeletions{ResourceEventHandler: next, Await: func(revision int64) {

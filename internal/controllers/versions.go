@@ -20,11 +20,12 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/pager"
 	"k8s.io/component-base/featuregate"
-	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 	"k8s.io/kubernetes/pkg/controller/storageversiongc"
 	"k8s.io/kubernetes/pkg/controller/storageversionmigrator"
 	"k8s.io/kubernetes/pkg/controller/validatingadmissionpolicystatus"
 	kubefeatures "k8s.io/kubernetes/pkg/features"
+
+	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
 // buildPolicyStatus builds the controller that type-checks ValidatingAdmissionPolicies.
@@ -116,7 +117,7 @@ func (n newestOf) Namespace(string) metadata.ResourceInterface { return n }
 // ends the migration if that is no number.
 func (n newestOf) List(ctx context.Context, _ metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
 	newest := &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}
-	if _, ignored := garbagecollector.DefaultIgnoredResources()[n.resource]; ignored { // events: no monitor
+	if kube.IsIgnored(n.resource) { // events: no monitor
 		newest.ResourceVersion = "the garbage collector does not monitor this type"
 		return newest, nil
 	}

@@ -118,13 +118,13 @@ func (p *plane) serve(w http.ResponseWriter, r *http.Request) error {
 	if watches && r.Header.Get("Upgrade") == "" && !strings.Contains(r.URL.Path, "/watch/") {
 		return p.serveWatch(w, r, mayWake)
 	}
-	if !watches && !p.enter() {
-		w.Header().Set("Retry-After", "1")
-		refuse(w, r, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "the control plane has "+
-			"planes.requestsInFlight requests; send fewer at a time, or raise it in the server's configuration")
-		return nil
-	}
 	if !watches {
+		if !p.enter() {
+			w.Header().Set("Retry-After", "1")
+			refuse(w, r, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "the control plane has "+
+				"planes.requestsInFlight requests; send fewer at a time, or raise it in the server's configuration")
+			return nil
+		}
 		defer p.exit()
 	}
 	handler, done, err := p.use(r.Context(), mayWake)

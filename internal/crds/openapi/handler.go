@@ -69,9 +69,11 @@ func NewHandler(base http.Handler, source Source, release string, log *slog.Logg
 // ServeHTTP implements [http.Handler] as kube-openapi's handler and handler3
 // packages do.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	switch known := h.index(); {
-	case r.URL.Path == v3Path:
+	if r.URL.Path == v3Path {
 		h.serveIndex(w, r)
+		return
+	}
+	switch known := h.index(); {
 	case len(known) == 0:
 		h.base.ServeHTTP(w, r)
 	case r.URL.Path == v2Path:

@@ -50,10 +50,15 @@ func (m MonitoredTypes) ServerPreferredResources() ([]*metav1.APIResourceList, e
 	return m.List()
 }
 
+// IsIgnored reports whether the garbage collector leaves a type out by its name, as events.
+func IsIgnored(resource schema.GroupResource) bool {
+	_, ignored := garbagecollector.DefaultIgnoredResources()[resource]
+	return ignored
+}
+
 // IsCollected reports whether the garbage collector monitors a type.
 func IsCollected(gvr schema.GroupVersionResource, resource metav1.APIResource) bool {
-	_, ignored := garbagecollector.DefaultIgnoredResources()[gvr.GroupResource()]
-	return !ignored &&
+	return !IsIgnored(gvr.GroupResource()) &&
 		discovery.SupportsAllVerbs{Verbs: []string{"delete", "list", "watch"}}.Match(gvr.GroupVersion().String(), &resource)
 }
 

@@ -65,28 +65,29 @@ func EnsureRBAC(ctx context.Context, client kubernetes.Interface, log *slog.Logg
 	if err != nil {
 		return fmt.Errorf("list cluster role bindings: %w", err)
 	}
-	known := map[string]*rbacv1.ClusterRole{}
+	known := map[string]reconciliation.RuleOwner{}
 	for i := range clusterRoles.Items {
-		known[clusterRoles.Items[i].Name] = &clusterRoles.Items[i]
+		known[clusterRoles.Items[i].Name] = reconciliation.ClusterRoleRuleOwner{ClusterRole: &clusterRoles.Items[i]}
 	}
-	bound := map[string]*rbacv1.ClusterRoleBinding{}
+	bound := map[string]reconciliation.RoleBinding{}
 	for i := range bindings.Items {
-		bound[bindings.Items[i].Name] = &bindings.Items[i]
+		bound[bindings.Items[i].Name] = reconciliation.ClusterRoleBindingAdapter{ClusterRoleBinding: &bindings.Items[i]}
 	}
 	// Roles first: a binding is checked against the role it names.
 	w, namespaces := &writer{ctx: ctx, log: log}, client.CoreV1().Namespaces()
+	clusterRole := reconciliation.ClusterRoleModifier{Client: rbac.ClusterRoles()}
 	for _, role := range policy.ClusterRoles {
 		w.role(reconciliation.ClusterRoleRuleOwner{ClusterRole: &role},
-			&knownRole{reconciliation.ClusterRoleModifier{Client: rbac.ClusterRoles()}, known[role.Name], false})
+			knownRole{clusterRole, knownFirst(known, "clusterroles", clusterRole.Get)})
 	}
 	for _, role := range slices.Concat(slices.Collect(maps.Values(policy.Roles))...) {
 		w.role(reconciliation.RoleRuleOwner{Role: &role},
 			reconciliation.RoleModifier{Client: rbac, NamespaceClient: namespaces})
 	}
+	clusterBinding := reconciliation.ClusterRoleBindingClientAdapter{Client: rbac.ClusterRoleBindings()}
 	for _, binding := range policy.ClusterRoleBindings {
 		w.binding(reconciliation.ClusterRoleBindingAdapter{ClusterRoleBinding: &binding},
-			&knownBinding{reconciliation.ClusterRoleBindingClientAdapter{Client: rbac.ClusterRoleBindings()},
-				bound[binding.Name], false})
+			knownBinding{clusterBinding, knownFirst(bound, "clusterrolebindings", clusterBinding.Get)})
 	}
 	for _, binding := range slices.Concat(slices.Collect(maps.Values(policy.RoleBindings))...) {
 		w.binding(reconciliation.RoleBindingAdapter{RoleBinding: &binding},
@@ -150,41 +151,40 @@ func retriable(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsServiceUnavailable(err)
 }
 
-// knownRole answers the first Get from an earlier list, and later ones from the server:
+// knownFirst returns a function that answers the first call from an earlier list, and later ones with get:
 // a retry must read the object of its conflict.
+func knownFirst[T any](known map[string]T, resource string,
+	get func(namespace, name string) (T, error)) func(namespace, name string) (T, error) {
+	used := false
+	return func(namespace, name string) (T, error) {
+		if used {
+			return get(namespace, name)
+		}
+		used = true
+		object, found := known[name]
+		if !found {
+			return object, apierrors.NewNotFound(rbacv1.Resource(resource), name)
+		}
+		return object, nil
+	}
+}
+
 type knownRole struct {
 	reconciliation.ClusterRoleModifier
-	known *rbacv1.ClusterRole
-	used  bool // known was returned
+	get func(namespace, name string) (reconciliation.RuleOwner, error)
 }
 
 // Get implements [reconciliation.RuleOwnerModifier].
-func (k *knownRole) Get(namespace, name string) (reconciliation.RuleOwner, error) {
-	if k.used {
-		return k.ClusterRoleModifier.Get(namespace, name)
-	}
-	k.used = true
-	if k.known == nil {
-		return nil, apierrors.NewNotFound(rbacv1.Resource("clusterroles"), name)
-	}
-	return reconciliation.ClusterRoleRuleOwner{ClusterRole: k.known}, nil
+func (k knownRole) Get(namespace, name string) (reconciliation.RuleOwner, error) {
+	return k.get(namespace, name)
 }
 
-// knownBinding is knownRole for cluster role bindings.
 type knownBinding struct {
 	reconciliation.ClusterRoleBindingClientAdapter
-	known *rbacv1.ClusterRoleBinding
-	used  bool // known was returned
+	get func(namespace, name string) (reconciliation.RoleBinding, error)
 }
 
 // Get implements [reconciliation.RoleBindingModifier].
-func (k *knownBinding) Get(namespace, name string) (reconciliation.RoleBinding, error) {
-	if k.used {
-		return k.ClusterRoleBindingClientAdapter.Get(namespace, name)
-	}
-	k.used = true
-	if k.known == nil {
-		return nil, apierrors.NewNotFound(rbacv1.Resource("clusterrolebindings"), name)
-	}
-	return reconciliation.ClusterRoleBindingAdapter{ClusterRoleBinding: k.known}, nil
+func (k knownBinding) Get(namespace, name string) (reconciliation.RoleBinding, error) {
+	return k.get(namespace, name)
 }
