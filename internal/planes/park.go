@@ -50,8 +50,7 @@ func (p *plane) parkNew(x *watcher) bool {
 	if limit := p.manager.config.Host.Limits.WatchesPerUser; limit > 0 && len(p.watches) >= limit {
 		return false
 	}
-	if p.state != asleep || p.revision == "" || media == "" || query.Get("resourceVersion") != p.revision ||
-		query.Get("sendInitialEvents") == "true" {
+	if p.state != asleep || p.revision == "" || media == "" || query.Get("resourceVersion") != p.revision || x.initial {
 		return false
 	}
 	x.media, x.format, x.upToDate = media, formatOf(media), p.revision

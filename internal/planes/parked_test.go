@@ -249,3 +249,20 @@ func TestInitialEvents(t *testing.T) {
 		}
 	}
 }
+
+// TestParkNew: a new watch from the revision at which a control plane sleeps is parked, unless it asks for
+// initial events, in whichever spelling upstream takes for true.
+func TestParkNew(t *testing.T) {
+	for query, parked := range map[string]bool{"": true, "&sendInitialEvents=false": true, "&sendInitialEvents=true": false, "&sendInitialEvents=1": false} {
+		r := httptest.NewRequest(http.MethodGet, "/api/v1/configmaps?watch=true&resourceVersion=5"+query, nil)
+		p := &plane{state: asleep, revision: "5", media: map[string]string{mediaKey(r): "application/json"}}
+		p.manager = &Manager{config: Config{Host: config.Default()}}
+		ctx, end := context.WithCancel(t.Context())
+		end() // a parked one ends at once
+		w := httptest.NewRecorder()
+		err := p.serveWatch(w, r.WithContext(ctx), func() bool { return false })
+		if (err == nil) != parked || (w.Header().Get("Content-Type") != "") != parked {
+			t.Errorf("%q: parked: %t, want %t", query, err == nil, parked)
+		}
+	}
+}
