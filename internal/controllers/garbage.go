@@ -75,16 +75,20 @@ type deletionOrder struct {
 }
 
 // handler returns a handler that has deletions wait and then calls next.
-func (o *deletionOrder) handler(resource schema.GroupVersionResource,
+func (o *deletionOrder) handler(resource schema.GroupVersionResource, informer cache.SharedIndexInformer,
 	next cache.ResourceEventHandler) cache.ResourceEventHandler {
 	if kube.IsIgnored(resource.GroupResource()) {
 		return next
 	}
-	return kube.OwnerDeletions{ResourceEventHandler: next, Await: func(revision int64) {
+	return &kube.OwnerDeletions{ResourceEventHandler: next, Await: func(revision int64) {
 		if o.visible.remote(resource.GroupVersion()) {
 			revision = 0 // it is that of another store
 		}
 		o.await(resource, revision)
+	}, Listed: func() []any {
+		_ = wait.PollUntilContextTimeout(o.ctx, monitorPoll, maxDelay, true, // as await: it goes on after an error
+			func(context.Context) (bool, error) { return informer.HasSynced(), nil })
+		return informer.GetStore().List()
 	}}
 }
 

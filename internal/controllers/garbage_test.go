@@ -1,6 +1,8 @@
 package controllers
 
 import (
+	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -36,7 +38,7 @@ func TestDeletionsOfOwnersWaitForMonitors(t *testing.T) {
 				return resource != dependents || synced.Load()
 			}}
 		var events atomic.Int32
-		handler := order.handler(configMaps, cache.ResourceEventHandlerFuncs{
+		handler := order.handler(configMaps, nil, cache.ResourceEventHandlerFuncs{
 			AddFunc: func(any) { events.Add(1) }, UpdateFunc: func(any, any) { events.Add(1) },
 		})
 		content.set(5, "a.example.org")
@@ -76,3 +78,38 @@ func TestDeletionsOfOwnersWaitForMonitors(t *testing.T) {
 		}
 	})
 }
+
+// TestDeletionsOfOwnersInTheFirstList: the garbage collector gets the objects of the first list
+// of a type in any order, but the owners that wait for their dependents after the others.
+func TestDeletionsOfOwnersInTheFirstList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dependent := &metav1.PartialObjectMetadata{}
+		dependent.Name = "dependent"
+		deleted := owner("4", metav1.FinalizerOrphanDependents)
+		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
+		if err := errors.Join(store.Add(dependent), store.Add(deleted)); err != nil {
+			t.Fatal(err)
+		}
+		order := &deletionOrder{ctx: t.Context(), visible: testVisible(newServer("a.example.org/v1"), newStore()),
+			synced: func(schema.GroupVersionResource, time.Time) bool { return true }}
+		var got []string
+		handler := order.handler(configMaps, listedInformer{store: store}, cache.ResourceEventHandlerFuncs{AddFunc: func(object any) {
+			got = append(got, object.(metav1.Object).GetName())
+		}})
+		handler.OnAdd(deleted, true)
+		handler.OnAdd(deleted, true)
+		if want := []string{"dependent", "owner", "owner"}; !slices.Equal(got, want) {
+			t.Errorf("got %q instead of %q", got, want)
+		}
+	})
+}
+
+// listedInformer has got its first list.
+type listedInformer struct {
+	cache.SharedIndexInformer
+	store cache.Store
+}
+
+func (listedInformer) HasSynced() bool { return true }
+
+func (l listedInformer) GetStore() cache.Store { return l.store }

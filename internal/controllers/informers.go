@@ -181,7 +181,8 @@ func (s *informerSet) stopUnused(monitored map[schema.GroupVersionResource]bool)
 type monitors struct {
 	set *informerSet
 	// wrap returns the handler to add instead of the given one; it may be nil.
-	wrap func(schema.GroupVersionResource, cache.ResourceEventHandler) cache.ResourceEventHandler
+	wrap func(schema.GroupVersionResource, cache.SharedIndexInformer,
+		cache.ResourceEventHandler) cache.ResourceEventHandler
 	// patience bounds the wait for the first list of a type; without, the controller waits itself.
 	patience time.Duration
 
@@ -260,7 +261,7 @@ func (m monitor) Informer() cache.SharedIndexInformer { return m }
 func (m monitor) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler,
 	period time.Duration) (cache.ResourceEventHandlerRegistration, error) {
 	if wrap := m.monitors.wrap; wrap != nil {
-		handler = wrap(m.resource, handler)
+		handler = wrap(m.resource, m.SharedIndexInformer, handler)
 	}
 	registration, err := m.SharedIndexInformer.AddEventHandlerWithResyncPeriod(handler, period)
 	if err == nil {

@@ -17,32 +17,44 @@ import (
 //   k8s.io/kubernetes/pkg/controller/garbagecollector.GarbageCollector.processDeletingDependentsItem
 // Why: when the deletion of an owner begins, dependents that are not in the graph
 //   are not orphaned or awaited. Types get a monitor with their first object, so
-//   their objects may not be in the graph yet.
+//   their objects may not be in the graph yet, and a first list comes in any order.
 // Gain: no dependent is deleted instead of orphaned (e2e,
 //   TestDeletionRightAfterCreation).
 // Breaks: dependents that were created right before the deletion of their owner are
 //   deleted instead of orphaned. Tests: TestDeletionsOfOwnersWaitForMonitors,
-//   TestDeletionRightAfterCreation.
+//   TestDeletionsOfOwnersInTheFirstList, TestDeletionRightAfterCreation.
 
 // OwnerDeletions passes the events of a type on to the garbage collector. When a deletion with the
 // policy Orphan or Foreground begins, its event is passed on after Await has returned; the informer
-// queues later events meanwhile.
+// queues later events meanwhile. It is for one informer, which calls it from one goroutine.
 type OwnerDeletions struct {
 	cache.ResourceEventHandler
-	// Await returns when the dependents are in the graph. The revision is that of the object.
+	// Await returns when the dependents of other types are in the graph. The revision is that of the object.
 	Await func(revision int64)
+	// Listed returns the objects of the type, which come in any order in the first list.
+	Listed func() []any
+
+	passed bool // all of Listed
 }
 
 // OnAdd implements [cache.ResourceEventHandler].
-func (d OwnerDeletions) OnAdd(obj any, isInInitialList bool) {
+func (d *OwnerDeletions) OnAdd(obj any, isInInitialList bool) {
 	if waitsForDependents(obj) {
 		d.Await(revisionOf(obj))
+		if isInInitialList && !d.passed { // its dependents may come after it: the graph takes them twice
+			d.passed = true
+			for _, other := range d.Listed() {
+				if !waitsForDependents(other) {
+					d.ResourceEventHandler.OnAdd(other, true)
+				}
+			}
+		}
 	}
 	d.ResourceEventHandler.OnAdd(obj, isInInitialList)
 }
 
 // OnUpdate implements [cache.ResourceEventHandler].
-func (d OwnerDeletions) OnUpdate(previous, current any) {
+func (d *OwnerDeletions) OnUpdate(previous, current any) {
 	if waitsForDependents(current) && !waitsForDependents(previous) {
 		d.Await(revisionOf(current))
 	}
