@@ -248,7 +248,7 @@ func damages(s, other *specimen) []damage {
 		{"a missing base", func(d *damaged) error { return os.Remove(path(d, s.bases[0])) }, 0, []string{"it has no base"}, []string{"cannot be restored"}},
 		{"the base of another server beside it", func(d *damaged) error {
 			return copies(d, other.bases[0], later)
-		}, 0, nil, []string{later, "remove it to restore from the base before it"}},
+		}, s.last(), nil, []string{later, "of another server", "using the one before it"}},
 		{"a truncated claim", func(d *damaged) error { return half(d, claimName) }, 0, []string{"chain.json"}, []string{"chain.json"}},
 	}
 }
