@@ -6,7 +6,6 @@ import (
 
 	"github.com/pkg/browser"
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/console"
@@ -44,10 +43,6 @@ it. A session ends after 12 hours, or after an hour in which no page of it was i
 			if err != nil {
 				return err
 			}
-			options.Reload = func() (*rest.Config, error) {
-				again, err := consoleOptions(cmd, flags)
-				return again.Config, err
-			}
 			errOut := cmd.ErrOrStderr()
 			if options.Log, err = logging.Setup(errOut, logging.Options{Color: useColor(errOut)}); err != nil {
 				return err
@@ -74,8 +69,7 @@ it. A session ends after 12 hours, or after an hour in which no page of it was i
 	return cmd
 }
 
-// consoleOptions returns what the console takes from the kubeconfig that the flags select. It
-// keeps the context: a reload does not change to another one.
+// consoleOptions returns what the console takes from the kubeconfig that the flags select.
 func consoleOptions(cmd *cobra.Command, flags *clientFlags) (console.Options, error) {
 	data, err := flags.read(cmd)
 	if err != nil {
@@ -92,9 +86,6 @@ func consoleOptions(cmd *cobra.Command, flags *clientFlags) (console.Options, er
 	options := console.Options{Config: config, Context: loaded.CurrentContext}
 	if used := loaded.Contexts[options.Context]; used != nil {
 		options.Namespace = used.Namespace
-	}
-	if flags.kubeconfig != "" {
-		flags.context = options.Context
 	}
 	return options, nil
 }

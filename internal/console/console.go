@@ -21,9 +21,6 @@ const stopGrace = 200 * time.Millisecond
 type Options struct {
 	// Config connects to the API server. The page has its rights.
 	Config *rest.Config
-	// Reload reads the kubeconfig again, of the same context, after the API server has
-	// refused its credentials; nil if there is no kubeconfig.
-	Reload func() (*rest.Config, error)
 	// Context is the name of the kubeconfig's context, shown by the page.
 	Context string
 	// Namespace of the context; empty if it names none. The page begins with it.

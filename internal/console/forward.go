@@ -27,7 +27,7 @@ var forwarded = map[string]bool{
 // newForward returns the proxy to the API server. The browser's credentials and
 // impersonation do not reach it: its requests have the kubeconfig's rights.
 func newForward(options Options) (http.Handler, error) {
-	transport, err := newRenewing(options.Config, options.Reload, options.Log)
+	transport, err := rest.TransportFor(options.Config)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server %s: %w", options.Config.Host, err)
 	}

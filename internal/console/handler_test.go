@@ -27,9 +27,6 @@ type fixture struct {
 	time    time.Time
 	log     bytes.Buffer
 	asked   http.Header // of the last request to the API server
-	// The kubeconfig, and why it cannot be read again.
-	config     *rest.Config
-	unreadable error
 }
 
 func newFixture(t *testing.T, api http.HandlerFunc) *fixture {
@@ -42,11 +39,8 @@ func newFixture(t *testing.T, api http.HandlerFunc) *fixture {
 		}
 	}))
 	t.Cleanup(server.Close)
-	f.config = &rest.Config{Host: server.URL, BearerToken: "of-the-kubeconfig"}
-	h, err := newHandler(Options{
-		Config: f.config, Reload: func() (*rest.Config, error) { return f.config, f.unreadable },
-		Context: `a "context"`, Log: slog.New(slog.NewTextHandler(&f.log, nil)),
-	}, 7788)
+	config := &rest.Config{Host: server.URL, BearerToken: "of-the-kubeconfig"}
+	h, err := newHandler(Options{Config: config, Context: `a "context"`, Log: slog.New(slog.NewTextHandler(&f.log, nil))}, 7788)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -93,7 +93,7 @@ function App() {
       </header>
       {state === "expired" && <div class="banner" role="alert">The session of this page has ended. Copy your text, then open the new address: the terminal of <code>kube-hyper-mini console</code> shows it as soon as you <a href="/">reload the page</a>, or start it again.</div>}
       {state === "refused" && plane && <div class="banner" role="alert">The control plane {plane} does not accept you: it is open to who may <code>update</code> its subresource <code>controlplanes/admin</code> on the server. <a href="/">Back to the server</a></div>}
-      {state === "refused" && !plane && <div class="banner" role="alert">The API server refuses the credentials of the kubeconfig: they have expired or were revoked. Log in again, or replace the kubeconfig: this page then continues.</div>}
+      {state === "refused" && !plane && <div class="banner" role="alert">The API server refuses the credentials of the kubeconfig: they have expired or were revoked. Log in again, or replace the kubeconfig, and start the console again.</div>}
       {state === "other" && <div class="banner" role="alert">Another server answers at the address of the API server: its certificate is not that of the kubeconfig, as after a reset. End the console with Ctrl-C and start it again: it then uses the kubeconfig of the new server.</div>}
       {state === "down" && <div class="banner" role="alert">The API server does not answer. This page continues as soon as it does.</div>}
       {state === "away" && <div class="banner" role="alert">The console does not answer. If it has ended, start <code>kube-hyper-mini console</code> again and open the address that it prints.</div>}
