@@ -182,24 +182,6 @@ func TestJournalOfAnotherServer(t *testing.T) {
 	second := harness.Start(t, "--config", config)
 	second.WaitLog("one server at a time writes to it")
 	harness.Contains(t, second.Status(), "FAILED", "journal.takeOver")
-	recorded(t, second, "JournalFailed")
-}
-
-// recorded waits for a warning in the events.
-func recorded(t *testing.T, s *harness.Server, reason string) {
-	t.Helper()
-	harness.Eventually(t, "an event "+reason, func() error {
-		events, err := s.Client().CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		for _, event := range events.Items {
-			if event.Reason == reason && event.Type == corev1.EventTypeWarning {
-				return nil
-			}
-		}
-		return errors.New("there is none")
-	})
 }
 
 // TestRestoreFromBadInput: a refused restore changes nothing.

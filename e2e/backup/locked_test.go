@@ -127,7 +127,6 @@ func (b *lockedBucket) keeps(s *harness.Server, name string) {
 		return nil
 	})
 	s.WaitLog("old parts of the journal stay")
-	recorded(b.t, s, "JournalNotShortened")
 	for what, err := range map[string]error{
 		"overwritten": b.put(name),
 		"removed":     b.RemoveObject(context.WithoutCancel(b.t.Context()), b.name, name, minio.RemoveObjectOptions{}),
@@ -175,7 +174,6 @@ func TestJournalWithWrongCredentials(t *testing.T) {
 		}
 		return nil
 	})
-	recorded(t, s, "JournalFailed")
 	write(harness.S3Secret)
 	journaled(t, s)
 	out, code := harness.CLIWith(t, []string{"AWS_ACCESS_KEY_ID=" + harness.S3Key, "AWS_SECRET_ACCESS_KEY=another"},

@@ -151,13 +151,13 @@ func TestFullBackupDisk(t *testing.T) {
 	server := s.start()
 	ctx, cancel := context.WithCancel(t.Context())
 	wait := s.write(ctx)
-	event(t, server, "BackupFailed")
+	server.WaitLog("scheduled backup failed")
 	harness.Contains(t, server.Status(), "FAILED", dir)
 	cancel()
 	wait()
 	s.check()
 	d.free()
-	event(t, server, "BackupMade")
+	server.WaitLog("backup made")
 	if code := server.Stop(); code != 0 {
 		t.Errorf("the server ended with exit code %d", code)
 	}
@@ -306,10 +306,10 @@ func TestFullJournalDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	event(t, s, "JournalFailed")
+	s.WaitLog("the journal lags behind")
 	harness.Contains(t, s.Status(), "FAILED: journal to "+destination, "no space left on device", "make room", "in the spool")
 	d.free()
-	event(t, s, "JournalWorks")
+	s.WaitLog("the journal works again")
 	caughtUp()
 	if a := journalOf(t, s); a.Chain != 1 {
 		t.Errorf("after it: %+v", a)

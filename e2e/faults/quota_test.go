@@ -139,7 +139,6 @@ func TestFullDatabase(t *testing.T) {
 	}
 	harness.Eventually(t, "deletions have made room", func() error { return put(t, s, "room") })
 	s.WaitLog("writes are accepted again")
-	event(t, s, "DatabaseWritable")
 }
 
 // readsOnly checks that writes are refused, that reads and health checks
@@ -164,23 +163,6 @@ func readsOnly(t *testing.T, s *harness.Server) {
 	harness.Contains(t, s.Status("-o", "json"), `"nearQuota": true`, `"readOnly": "the database is full (`)
 }
 
-// event waits for an event about the server.
-func event(t *testing.T, s *harness.Server, reason string) {
-	t.Helper()
-	harness.Eventually(t, "there is an event "+reason, func() error {
-		list, err := s.Client().CoreV1().Events("default").List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		for _, e := range list.Items {
-			if e.Reason == reason && e.InvolvedObject.Name == metav1.NamespaceSystem {
-				return nil
-			}
-		}
-		return fmt.Errorf("there are %d others", len(list.Items))
-	})
-}
-
 // TestDefrag: the command returns free space, and keeps the objects.
 func TestDefrag(t *testing.T) {
 	t.Parallel()
@@ -194,7 +176,6 @@ func TestDefrag(t *testing.T) {
 	if code != 0 || !regexp.MustCompile(`(?m)^defragmented the database from [\d.]+ MiB to [\d.]+ MiB in `).MatchString(out) {
 		t.Errorf("it says, with exit code %d:\n%s", code, out)
 	}
-	event(t, s, "DatabaseDefragmented")
 	_, metrics := get(t, s, "/metrics")
 	if duration := regexp.MustCompile(`(?m)^kube_hyper_mini_database_defragmentation_seconds (\S+)`).FindStringSubmatch(metrics); len(duration) == 0 || duration[1] == "0" {
 		t.Errorf("the metric of the duration is %v", duration)

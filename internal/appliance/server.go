@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
@@ -41,7 +40,6 @@ type server struct {
 	api         *apiserver.Server   // set before it serves
 	controllers *controllers.Runner // nil where they run in another process
 	manifests   atomic.Pointer[manifests.Applier]
-	events      admin.Events
 	rotator     *admin.KeyRotator
 	readySince  atomic.Pointer[time.Time]
 }
@@ -89,9 +87,7 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name str
 
 // compose makes the parts. It starts nothing.
 func (s *server) compose() (err error) {
-	data := parts.Datastore(s.config, s.dir, s.log)
-	data.Record = s.events.Record
-	s.store = datastore.New(data)
+	s.store = datastore.New(parts.Datastore(s.config, s.dir, s.log))
 	if !s.extension.InProcess { // else it is one of many in a program, as in planes, which warns once
 		for _, field := range parts.OnOneDisk(s.config) {
 			parts.WarnOfDisk(s.log, field)
@@ -99,7 +95,7 @@ func (s *server) compose() (err error) {
 	}
 	s.backups = parts.Backups(s.config, s.dir, s.stamp, s.store, s.log)
 	if s.journal, err = parts.JournalWriter(s.config, s.dir, s.stamp, s.store, s.backups, s.controllers.Lead,
-		s.events.Record, s.log); err != nil {
+		s.log); err != nil {
 		return err
 	}
 	keys := parts.Identity(s.config, s.dir, s.extension.NewIdentity, s.log)
@@ -153,11 +149,6 @@ func (s *server) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if s.api.Serves(corev1.SchemeGroupVersion.WithResource("events")) {
-		if err := s.events.Serve(s.api.Loopback()); err != nil {
-			return err
-		}
-	}
 	if s.config.Manifests.Dir != "" {
 		if err := s.startManifests(ctx); err != nil {
 			return err
@@ -196,7 +187,7 @@ func (s *server) ready(ctx context.Context) {
 	if s.store.Shared() || s.config.APIServer.Admission.ConfigFile != "" {
 		s.api.BuildOpenAPI() // policies that another server stores, or that files have, may mutate
 	}
-	s.supervisor.Go(ctx, "backups", func(ctx context.Context) { s.backups.KeepSchedule(ctx, s.events.Record) })
+	s.supervisor.Go(ctx, "backups", s.backups.KeepSchedule)
 	s.supervisor.Go(ctx, "key rotation", s.rotator.Resume)
 	s.supervisor.Go(ctx, "retired authorities",
 		func(ctx context.Context) { s.identity.DropRetired(ctx, s.api.Loopback()) })
@@ -206,7 +197,6 @@ func (s *server) ready(ctx context.Context) {
 // first.
 func (s *server) stopping() {
 	s.readySince.Store(nil)
-	s.events.Stop()
 }
 
 // runControllers is the Run of the controllers' part.

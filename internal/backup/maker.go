@@ -15,11 +15,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/robfig/cron/v3"
 	"golang.org/x/sync/semaphore"
-	corev1 "k8s.io/api/core/v1"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 )
 
@@ -237,8 +235,8 @@ func (a *Maker) BeforeUpgrade(ctx context.Context) error {
 	return nil
 }
 
-// KeepSchedule makes the scheduled backups until ctx ends. It writes an event for each.
-func (a *Maker) KeepSchedule(ctx context.Context, record logging.EventFunc) {
+// KeepSchedule makes the scheduled backups until ctx ends.
+func (a *Maker) KeepSchedule(ctx context.Context) {
 	// The next call reports an error.
 	if path, at, err := Latest(a.config.Backup.Dir, ReasonManual, ReasonScheduled, ReasonUpgrade); err == nil {
 		a.recordBackup(at, path)
@@ -262,7 +260,7 @@ func (a *Maker) KeepSchedule(ctx context.Context, record logging.EventFunc) {
 		a.metrics.time.WithLabelValues("success").Set(float64(last.Unix()))
 	}
 	for a.waitFor(ctx, schedule, last) {
-		a.scheduled(ctx, record)
+		a.scheduled(ctx)
 		last = time.Now()
 	}
 }
@@ -294,7 +292,7 @@ func (a *Maker) waitFor(ctx context.Context, schedule cron.Schedule, last time.T
 }
 
 // scheduled makes one backup and reports its result.
-func (a *Maker) scheduled(ctx context.Context, record logging.EventFunc) {
+func (a *Maker) scheduled(ctx context.Context) {
 	began := time.Now()
 	path, err := a.save(ctx, a.config.Stamp, ReasonScheduled, a.config.Backup.Keep, time.Time{})
 	if ctx.Err() != nil {
@@ -306,7 +304,6 @@ func (a *Maker) scheduled(ctx context.Context, record logging.EventFunc) {
 		a.account.Error = err.Error()
 		a.metrics.time.WithLabelValues("failure").SetToCurrentTime()
 		a.config.Log.Error("the scheduled backup failed", "error", err)
-		record(corev1.EventTypeWarning, "BackupFailed", "The scheduled backup failed: %v", err)
 		return
 	}
 	a.account.Error = ""
@@ -316,7 +313,6 @@ func (a *Maker) scheduled(ctx context.Context, record logging.EventFunc) {
 		a.metrics.size.Set(float64(info.Size()))
 	}
 	a.config.Log.Info("backup made", "file", path, "took", time.Since(began).Round(time.Millisecond).String())
-	record(corev1.EventTypeNormal, "BackupMade", "Backup %s", path)
 }
 
 // Account returns the state of the backups.

@@ -124,7 +124,7 @@ func TestScheduleAfterTheClockWasAhead(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			a.KeepSchedule(ctx, func(string, string, string, ...any) {})
+			a.KeepSchedule(ctx)
 		}()
 		time.Sleep(90 * time.Minute)
 		cancel()
@@ -166,7 +166,7 @@ func TestFirstBackupWasDue(t *testing.T) {
 		a.config.Backup.Schedule, a.config.Backup.Keep = "@every 50m", 2
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		go a.KeepSchedule(ctx, func(string, string, string, ...any) {})
+		go a.KeepSchedule(ctx)
 		want := []string{FileName(ReasonScheduled, Encryption{}, time.Now())}
 		time.Sleep(time.Second)
 		if got := namesIn(t, a.config.Backup.Dir); !slices.Equal(got, want) {
@@ -185,7 +185,7 @@ func TestUnmountedBackupDirectory(t *testing.T) {
 		a.config.Backup.Schedule, a.config.Backup.Keep, a.config.Backup.Dir = "@every 90m", 2, filepath.Join(mount, "backups")
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		go a.KeepSchedule(ctx, func(string, string, string, ...any) {})
+		go a.KeepSchedule(ctx)
 		synctest.Wait()
 		if err := os.Rename(mount, mount+".disk"); err != nil {
 			t.Fatal(err)

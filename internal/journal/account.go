@@ -3,12 +3,10 @@ package journal
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 )
 
 // writerMetrics are the metrics of a writer.
@@ -201,7 +199,7 @@ func (w *Writer) reportFailure(ctx context.Context, err error) {
 	if ctx.Err() != nil || w.recordFailure(err) {
 		return
 	}
-	w.warn("JournalFailed", "the journal lags behind", err)
+	w.warn("the journal lags behind", err)
 }
 
 // recordFailure puts a failure into the account. It reports whether the attempt before
@@ -220,13 +218,12 @@ func (w *Writer) reportChainEnd(ctx context.Context, err error) {
 		return
 	}
 	w.recordFailure(fmt.Errorf("the journal begins a new chain: %w", err))
-	w.warn("JournalChainEnded", "the journal begins a new chain", err)
+	w.warn("the journal begins a new chain", err)
 }
 
-// warn logs a warning and records an event.
-func (w *Writer) warn(reason, text string, err error) {
+// warn logs a warning.
+func (w *Writer) warn(text string, err error) {
 	w.config.Log.Warn(text, "destination", w.config.Store, "error", err)
-	w.config.Record(corev1.EventTypeWarning, reason, "%s%s: %v", strings.ToUpper(text[:1]), text[1:], err)
 }
 
 // reportSuccess ends a series of failures.
@@ -238,6 +235,5 @@ func (w *Writer) reportSuccess() {
 	w.mu.Unlock()
 	if failed {
 		w.config.Log.Info("the journal works again", "destination", w.config.Store)
-		w.config.Record(corev1.EventTypeNormal, "JournalWorks", "The journal works again")
 	}
 }

@@ -80,7 +80,7 @@ func (s *session) removeOld(ctx context.Context) {
 	kept := ""
 	if err != nil {
 		kept = fmt.Sprintf("old parts of the journal stay: %v", err)
-		s.w.warn("JournalNotShortened", "old parts of the journal stay", err)
+		s.w.warn("old parts of the journal stay", err)
 	}
 	s.w.ledger.update(func(a *Account) { a.Warning = kept })
 }

@@ -54,7 +54,7 @@ func start(t testing.TB, store Store, dataDir string, change func(*Config)) *fix
 	})
 	f.config = Config{
 		Store: store, DataDir: dataDir, Interval: 20 * time.Millisecond, Retention: time.Hour, MaxSpool: 1 << 30,
-		Version: "v0.0.0-test", Log: slog.New(slog.DiscardHandler), Record: func(string, string, string, ...any) {},
+		Version: "v0.0.0-test", Log: slog.New(slog.DiscardHandler),
 		Connect: func() storage.Connection {
 			return storage.Connection{Client: member.Client(), NewWatcher: member.NewWatcher}
 		},

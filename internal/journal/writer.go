@@ -16,7 +16,6 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/backup"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/reconcile"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
@@ -78,8 +77,6 @@ type Config struct {
 	// Base makes a base of the chain with the ID and the key at the path.
 	Base func(ctx context.Context, chain, key, path string) (*backup.Manifest, error)
 	Log  *slog.Logger
-	// Record records events of the API.
-	Record logging.EventFunc
 }
 
 // Writer writes the changes of a server to a journal. Its methods are safe for concurrent
@@ -291,7 +288,7 @@ func (w *Writer) continueChain(ctx context.Context) (s *session, reason string) 
 		}
 	}
 	if err != nil {
-		w.warn("JournalChainEnded", "the journal begins a new chain", err)
+		w.warn("the journal begins a new chain", err)
 		return nil, err.Error()
 	}
 	if s != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -196,44 +197,45 @@ func TestFailingDestination(t *testing.T) {
 	}
 }
 
-// recorder has the events that were recorded.
-type recorder struct {
-	mu     sync.Mutex
-	events []string
+// logged has what the server has logged. It is safe for concurrent use.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
 }
 
-func (r *recorder) record(_, reason, format string, args ...any) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.events = append(r.events, reason+": "+fmt.Sprintf(format, args...))
+// Write implements [io.Writer].
+func (l *logged) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
 }
 
-// wants waits for an event with the reason and the parts.
-func (r *recorder) wants(t *testing.T, reason string, parts ...string) {
+// wants waits for a line with the parts.
+func (l *logged) wants(t *testing.T, parts ...string) {
 	t.Helper()
-	await(t, "an event "+reason, func() error {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		for _, event := range r.events {
-			missing := func(part string) bool { return !strings.Contains(event, part) }
-			if strings.HasPrefix(event, reason+": ") && !slices.ContainsFunc(parts, missing) {
+	await(t, fmt.Sprintf("the log has %q", parts), func() error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for line := range strings.Lines(l.text.String()) {
+			missing := func(part string) bool { return !strings.Contains(line, part) }
+			if !slices.ContainsFunc(parts, missing) {
 				return nil
 			}
 		}
-		return fmt.Errorf("%q", r.events)
+		return errors.New(l.text.String())
 	})
 }
 
-// TestFullSpool: the journal begins again with a base, and events report it.
+// TestFullSpool: the journal begins again with a base, and the log reports it.
 func TestFullSpool(t *testing.T) {
 	t.Parallel()
 	store := &failing{Store: NewDirectory(t.TempDir())}
-	var recorded recorder
-	f := start(t, store, t.TempDir(), func(c *Config) { c.MaxSpool, c.Record = 2000, recorded.record })
+	var log logged
+	f := start(t, store, t.TempDir(), func(c *Config) { c.MaxSpool, c.Log = 2000, slog.New(slog.NewTextHandler(&log, nil)) })
 	f.caughtUp()
 	store.down.Store(true)
 	f.history(1)
-	recorded.wants(t, "JournalFailed", "503 slow down")
+	log.wants(t, "the journal lags behind", "503 slow down")
 	value := make([]byte, 1<<20) // random bytes are not compressed
 	for range 2 * maxSegmentSize / len(value) {
 		_, _ = rand.Read(value) // it never fails
@@ -246,10 +248,10 @@ func TestFullSpool(t *testing.T) {
 		return nil
 	})
 	f.history(1)
-	recorded.wants(t, "JournalChainEnded", "the spool of 2000 bytes is full")
+	log.wants(t, "the journal begins a new chain", "the spool of 2000 bytes is full")
 	store.down.Store(false)
 	f.caughtUp()
-	recorded.wants(t, "JournalWorks")
+	log.wants(t, "the journal works again")
 	chains := claims(t, store)
 	newest := chains[len(chains)-1]
 	if len(chains) < 2 || !strings.Contains(newest.Claim.Reason, "is full") {

@@ -31,10 +31,6 @@ type Options struct {
 	Untimed bool
 }
 
-// EventFunc records a Kubernetes event about the server. kind is corev1.EventTypeNormal or
-// EventTypeWarning.
-type EventFunc func(kind, reason, format string, args ...any)
-
 // Setup makes slog, klog, grpc and OpenTelemetry write to w and returns the server's logger.
 // These are process globals: call it once, before anything logs.
 func Setup(w io.Writer, opts Options) (*slog.Logger, error) {

@@ -11,7 +11,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/datastore"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/fleet"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
 // JournalWriter returns the writer of the journal of a server, or nil if
@@ -19,7 +18,7 @@ import (
 // waits until this server runs the controllers of an external etcd.
 func JournalWriter(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp datadir.Stamp,
 	store datastore.Datastore, maker *backup.Maker,
-	lead func(context.Context) (context.Context, error), record logging.EventFunc, log *slog.Logger,
+	lead func(context.Context) (context.Context, error), log *slog.Logger,
 ) (*journal.Writer, error) {
 	if cfg.Journal.Destination == "" {
 		return nil, nil
@@ -34,7 +33,7 @@ func JournalWriter(cfg *config.ServerConfiguration, dir *datadir.Dir, stamp data
 		Interval: cfg.Journal.Interval.Duration, Retention: cfg.Journal.Retention.Duration,
 		MaxSpool: cfg.Journal.MaxSpool.Value(), TakeOver: cfg.Journal.TakeOver,
 		StopIfSuperseded: cfg.Journal.StopIfSuperseded, Encryption: encryption, Version: stamp.Version,
-		Connect: store.Connection, WaitReady: store.WaitReady, Log: log, Record: record,
+		Connect: store.Connection, WaitReady: store.WaitReady, Log: log,
 		Base: func(ctx context.Context, chain, key, path string) (*backup.Manifest, error) {
 			return backup.Save(ctx, path, encryption, maker.Produce(backup.Options{Reason: backup.ReasonJournal, Chain: chain,
 				ChainKey: key}))

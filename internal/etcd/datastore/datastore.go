@@ -8,7 +8,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
 )
 
@@ -57,8 +56,6 @@ type Config struct {
 	Log *slog.Logger
 	// Verbosity is that of the log.
 	Verbosity int
-	// Record records events of the API; nil where there is none.
-	Record logging.EventFunc
 }
 
 // New returns the store that the configuration names.

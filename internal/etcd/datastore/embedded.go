@@ -85,7 +85,7 @@ func (e *Embedded) prepare() error {
 		Closed:     data.Use(),
 	})
 	e.keeper = maintenance.New(maintenance.Config{
-		Database: e.member, Dir: dir, Log: e.config.Log, Record: e.config.Record,
+		Database: e.member, Dir: dir, Log: e.config.Log,
 		Threshold: float64(defragment.FreePercent) / 100, MinimumSize: defragment.MinimumSize.Value(),
 		MaximumInUse: defragment.MaximumInUse.Value(), Window: defragment.Window.Contains,
 	})

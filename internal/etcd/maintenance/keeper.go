@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
@@ -83,8 +82,6 @@ type Config struct {
 	MaximumInUse int64
 	Window       func(time.Time) bool
 	Log          *slog.Logger
-	// Record records events of the API; nil where there is none.
-	Record logging.EventFunc
 }
 
 // Keeper maintains one database. It is safe for concurrent use.
@@ -182,14 +179,6 @@ func (k *Keeper) Run(ctx context.Context) {
 	}, checkInterval)
 }
 
-// event records an event if the database has room for it.
-func (k *Keeper) event(kind, reason, format string, args ...any) {
-	size, _, quota := k.config.Database.Sizes()
-	if k.config.Record != nil && size < quota && !k.config.Database.NoSpace() {
-		k.config.Record(kind, reason, format, args...)
-	}
-}
-
 func (k *Keeper) check(ctx context.Context) {
 	if err := k.config.Database.TrimLog(); err != nil && k.diskErrors.Changed("log", err.Error()) {
 		k.config.Log.Warn("the log of the database is not trimmed", "error", err)
@@ -266,18 +255,10 @@ func (k *Keeper) warnNearQuota(s usage) {
 	if now {
 		k.config.Log.Warn(fmt.Sprintf("the database takes %.0f %% of its quota, at which writes are refused", 100*s.share()),
 			"size", datadir.Size(s.size), "inUse", datadir.Size(s.inUse), "quota", datadir.Size(s.quota), "remedy", remedy)
-		k.eventNearQuota(s)
 		return
 	}
 	k.config.Log.Info("the database is no longer near its quota", "size", datadir.Size(s.size),
 		"quota", datadir.Size(s.quota))
-	k.event(corev1.EventTypeNormal, "DatabaseBelowQuota", "The database takes %s of its quota of %s",
-		datadir.Size(s.size), datadir.Size(s.quota))
-}
-
-func (k *Keeper) eventNearQuota(s usage) {
-	k.event(corev1.EventTypeWarning, "DatabaseNearQuota", "The database takes %s of its quota of %s, at which writes "+
-		"are refused: %s", datadir.Size(s.size), datadir.Size(s.quota), remedy)
 }
 
 // fragmented reports whether to defragment now, which blocks all reads and writes.
@@ -350,7 +331,5 @@ func (k *Keeper) defragment(ctx context.Context, cause string) (Defragmented, er
 	k.metrics.defragmentations.WithLabelValues(cause, "success").Inc()
 	k.config.Log.Info("database defragmented", "before", datadir.Size(d.Before), "after", datadir.Size(d.After),
 		"took", took.Round(time.Millisecond).String(), "cause", cause)
-	k.event(corev1.EventTypeNormal, "DatabaseDefragmented", "Defragmented the database from %s to %s in %s",
-		datadir.Size(d.Before), datadir.Size(d.After), took.Round(time.Millisecond))
 	return d, nil
 }

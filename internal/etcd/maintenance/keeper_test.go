@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,10 +31,7 @@ type kept struct {
 	member *etcd.Member
 	stop   func()
 	log    *bytes.Buffer
-	events []string
 	free   int64
-	// lastEvent is the message of the last of events.
-	lastEvent string
 }
 
 func keep(t *testing.T, dir string, quota int64) *kept {
@@ -55,9 +51,6 @@ func keep(t *testing.T, dir string, quota int64) *kept {
 	}
 	k.Keeper = New(Config{Database: member, Dir: dir, Threshold: 0.5, MinimumSize: 2 * mib, MaximumInUse: 1 << 40, Log: slog.New(slog.NewTextHandler(k.log, nil))})
 	k.disk = func(string) (int64, int64, error) { return k.free, 1 << 40, nil }
-	k.config.Record = func(_, reason, format string, args ...any) {
-		k.events, k.lastEvent = append(k.events, reason), fmt.Sprintf(format, args...)
-	}
 	t.Cleanup(k.stop)
 	return k
 }
@@ -120,13 +113,6 @@ func other(i int) string { return fmt.Sprintf("other-%d", i) }
 // makeAttemptDue makes the keeper try to make room at its next check.
 func (k *kept) makeAttemptDue() { k.lastAttempt = time.Now().Add(-time.Hour) }
 
-func (k *kept) wantEvents(want ...string) {
-	k.t.Helper()
-	if !slices.Equal(k.events, want) {
-		k.t.Errorf("the events are %v, want %v", k.events, want)
-	}
-}
-
 func TestHistoryIsCompactedAtTheQuota(t *testing.T) {
 	k := keep(t, filepath.Join(t.TempDir(), "etcd"), 8*mib)
 	k.fill(one)
@@ -135,7 +121,6 @@ func TestHistoryIsCompactedAtTheQuota(t *testing.T) {
 		t.Errorf("after a check: %v, %q, %t", err, k.Refusal(), k.NearQuota())
 	}
 	k.check(t.Context())
-	k.wantEvents("DatabaseWritable", "DatabaseNearQuota", "DatabaseBelowQuota") // a full database has no room for the others
 	for _, want := range []string{"the database is full (", "raise etcd.embedded.quotaBackend and restart", "writes are accepted again"} {
 		if !strings.Contains(k.log.String(), want) {
 			t.Errorf("the log lacks %q:\n%s", want, k.log)
@@ -197,7 +182,6 @@ func TestLargerQuotaAcceptsWritesAgain(t *testing.T) {
 	if err := k.put(1, other); err != nil {
 		t.Error(err)
 	}
-	k.wantEvents("DatabaseWritable")
 }
 
 func TestWritesAreRefusedOnAFullDisk(t *testing.T) {
@@ -218,7 +202,6 @@ func TestWritesAreRefusedOnAFullDisk(t *testing.T) {
 	if err := k.put(1, one); err != nil || k.Refusal() != "" {
 		t.Errorf("with room, a write gets %v, the refusal is %q", err, k.Refusal())
 	}
-	k.wantEvents("DatabaseWritable")
 }
 
 // TestDeletionsThatWriteOnAFullDisk: a deletion that stores its time passes etcd's alarm, and other writes
@@ -289,14 +272,11 @@ func TestLargeDatabaseIsDefragmentedInItsWindow(t *testing.T) {
 	if err := fragmented(); err == nil {
 		t.Error("it is not defragmented in its window")
 	}
-	k.wantEvents("DatabaseDefragmented")
 	if seconds := testutil.ToFloat64(k.metrics.defragmentSeconds); seconds <= 0 {
 		t.Errorf("the metric is %v", seconds)
 	}
-	for what, text := range map[string]string{"log": k.log.String(), "event": k.lastEvent} {
-		if !regexp.MustCompile(`(took=| in )[\d.]+(ms|s)`).MatchString(text) {
-			t.Errorf("the %s has no duration: %s", what, text)
-		}
+	if text := k.log.String(); !regexp.MustCompile(`took=[\d.]+(ms|s)`).MatchString(text) {
+		t.Errorf("the log has no duration: %s", text)
 	}
 }
 
@@ -324,7 +304,6 @@ func TestFragmentedDatabaseIsDefragmented(t *testing.T) {
 	if err != nil || len(got.Kvs) != 1 {
 		t.Errorf("it reads %v, %v", got, err)
 	}
-	k.wantEvents("DatabaseWritable", "DatabaseDefragmented")
 }
 
 // TestFullDatabaseAcceptsDeletions: also before etcd raises its alarm.

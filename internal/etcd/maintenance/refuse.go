@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
@@ -107,12 +105,6 @@ func (k *Keeper) accept(ctx context.Context, s usage) {
 	k.setRefusal("")
 	k.config.Log.Info("writes are accepted again", "size", datadir.Size(s.size), "quota", datadir.Size(s.quota),
 		"disk", datadir.Size(s.free))
-	k.event(corev1.EventTypeNormal, "DatabaseWritable", "Writes were refused and are accepted again: the database "+
-		"takes %s of its quota of %s, its disk has %s free",
-		datadir.Size(s.size), datadir.Size(s.quota), datadir.Size(s.free))
-	if k.NearQuota() {
-		k.eventNearQuota(s) // a full database had no room for this event
-	}
 }
 
 // logRefusal sets the refusal and logs it when it begins. [logging.Changes]
