@@ -58,15 +58,13 @@ func RunEtcd(ctx context.Context, checked *Checked, log *slog.Logger) error {
 			if err := p.backupBeforeUpgrade(ctx); err != nil {
 				return err
 			}
-			return p.readingDatabase(func() error {
-				if err := p.supervisor.Start(ctx, lifecycle.Part{Name: "etcd", Run: member.Run}); err != nil {
-					return err
-				}
-				if err := p.dir.WriteStamp(p.stamp); err != nil { // API servers write after the election
-					return err
-				}
-				return member.WaitReady(ctx)
-			})
+			if err := p.supervisor.Start(ctx, lifecycle.Part{Name: "etcd", Run: member.Run}); err != nil {
+				return err
+			}
+			if err := p.dir.WriteStamp(p.stamp); err != nil { // API servers write after the election
+				return err
+			}
+			return member.WaitReady(ctx)
 		},
 		ready: func(context.Context) {
 			log.Info("ready", "endpoint", "https://"+listen, "took", p.took())

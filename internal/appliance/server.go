@@ -58,8 +58,7 @@ func runServer(ctx context.Context, checked *Checked, log *slog.Logger, name str
 	if err != nil {
 		return err
 	}
-	err = p.notifier.ExtendStart(func() error { return parts.RestoreIfEmpty(ctx, checked.config, log) })
-	if err == nil {
+	if err = parts.RestoreIfEmpty(ctx, checked.config, log); err == nil {
 		err = p.lock()
 	}
 	if err != nil {
@@ -121,11 +120,8 @@ func (s *server) start(ctx context.Context) error {
 	if err := s.backupBeforeUpgrade(ctx); err != nil {
 		return err
 	}
-	err := s.readingDatabase(func() error {
-		return s.supervisor.Start(ctx, lifecycle.Part{Name: "etcd", Run: s.store.Run},
-			lifecycle.Part{Name: "identity", Run: s.identity.Run})
-	})
-	if err != nil {
+	if err := s.supervisor.Start(ctx, lifecycle.Part{Name: "etcd", Run: s.store.Run},
+		lifecycle.Part{Name: "identity", Run: s.identity.Run}); err != nil {
 		return err
 	}
 	// It stops after the API server, and so writes the last change.

@@ -18,17 +18,7 @@ func (p *process) backupBeforeUpgrade(ctx context.Context) error {
 	if p.external() || !etcd.Exists(p.dir.Join("etcd")) {
 		return nil
 	}
-	return p.readingDatabase(
-		func() error { return parts.StoppedBackups(p.config, p.dir, p.stamp, p.log).BeforeUpgrade(ctx) })
-}
-
-// readingDatabase calls read, which reads the embedded database if there is one. It
-// extends the start timeout of the service manager meanwhile.
-func (p *process) readingDatabase(read func() error) error {
-	if p.external() {
-		return read()
-	}
-	return p.notifier.ExtendStart(read)
+	return parts.StoppedBackups(p.config, p.dir, p.stamp, p.log).BeforeUpgrade(ctx)
 }
 
 // beforeWrites is called when the store can be read, before the first write. It

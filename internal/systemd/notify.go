@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -16,13 +15,6 @@ import (
 // writeTimeout bounds the time that a message waits for room in the service manager's
 // socket: a service manager that does not read must not block a stop.
 const writeTimeout = 30 * time.Second
-
-const (
-	// extension is how long the start timeout lasts after each message of [Notifier.ExtendStart].
-	extension = 5 * time.Minute
-	// extendInterval is the time between these messages.
-	extendInterval = 10 * time.Second
-)
 
 // Notifier sends messages to the service manager. The zero value sends nothing.
 type Notifier struct {
@@ -61,25 +53,6 @@ func (n Notifier) Send(state string) error {
 		return fmt.Errorf("notify the service manager: %w", err)
 	}
 	return nil
-}
-
-// ExtendStart calls run. Meanwhile it extends the service manager's start timeout, which then
-// ends about 5 minutes after run at the earliest, for the rest of the start.
-func (n Notifier) ExtendStart(run func() error) error { return n.extendStart(extendInterval, run) }
-
-func (n Notifier) extendStart(interval time.Duration, run func() error) error {
-	ctx, cancel := context.WithCancel(context.Background())
-	var sending sync.WaitGroup
-	sending.Go(func() {
-		// It returns that ctx has ended. If a message fails, the service manager reports its timeout.
-		_ = wait.PollUntilContextCancel(ctx, interval, false, func(context.Context) (bool, error) {
-			_ = n.Send(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", extension.Microseconds()))
-			return false, nil
-		})
-	})
-	defer sending.Wait()
-	defer cancel()
-	return run()
 }
 
 // FeedWatchdog sends WATCHDOG=1 twice in the service manager's interval while healthy

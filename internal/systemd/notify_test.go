@@ -63,22 +63,6 @@ func serviceManager(t *testing.T) (path string, conn net.Conn) {
 	return path, conn
 }
 
-// TestExtendStart: a long step of the start gets more time, before it has ended.
-func TestExtendStart(t *testing.T) {
-	path, conn := serviceManager(t)
-	failed := errors.New("failed")
-	if err := (Notifier{socket: path}).extendStart(time.Millisecond, func() error {
-		buffer := make([]byte, 100)
-		n, err := conn.Read(buffer)
-		if err != nil || string(buffer[:n]) != "EXTEND_TIMEOUT_USEC=300000000" {
-			t.Errorf("got %q, %v", buffer[:n], err)
-		}
-		return failed
-	}); !errors.Is(err, failed) {
-		t.Errorf("got %v", err)
-	}
-}
-
 // TestUnhealthyServerDoesNotNotifyTheWatchdog: the service manager gets a
 // message again when the server is healthy again.
 func TestUnhealthyServerDoesNotNotifyTheWatchdog(t *testing.T) {
