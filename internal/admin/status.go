@@ -11,7 +11,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/endpoints"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd/maintenance"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/lifecycle"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/manifests"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/storage"
@@ -37,8 +36,6 @@ type Status struct {
 	// Server is the URL of the API.
 	Server  string `json:"server"`
 	DataDir string `json:"dataDir"`
-	// Components in the order in which they came up.
-	Components []lifecycle.Status `json:"components"`
 	// Controllers that run.
 	Controllers []string       `json:"controllers,omitempty"`
 	Versions    Versions       `json:"versions"`
@@ -94,7 +91,6 @@ type Database struct {
 type StatusSource struct {
 	// Facts has the fields that do not change.
 	Facts    Status
-	Parts    func() []lifecycle.Status
 	NotReady func() error
 	// ReadySince returns when the server became ready; nil before, and during a stop.
 	ReadySince  func() *time.Time
@@ -130,7 +126,6 @@ func StatusHandler(source func() StatusSource) http.Handler {
 
 func (s StatusSource) status(ctx context.Context) Status {
 	status := s.Facts
-	status.Components = s.Parts()
 	if err := s.NotReady(); err != nil {
 		status.Reason = err.Error()
 	} else if since := s.ReadySince(); since != nil {

@@ -39,7 +39,7 @@ func (s *server) notReady() error {
 // status returns the sources of the status that the server reports.
 func (s *server) status() admin.StatusSource {
 	return admin.StatusSource{
-		Facts: parts.Facts(s.config, s.stamp, s.url, s.started), Parts: s.supervisor.Parts, NotReady: s.notReady,
+		Facts: parts.Facts(s.config, s.stamp, s.url, s.started), NotReady: s.notReady,
 		ReadySince: s.readySince.Load, Controllers: s.controllers.Names,
 		Storage: s.storage, Maintenance: s.store.Maintenance(),
 		Backups: s.backups.Account, Journal: s.journal, Certificates: s.identity.Certificates().Expiry,

@@ -54,9 +54,6 @@ func printStatus(w io.Writer, status *admin.Status) error {
 		each("manifests", manifestRows(status.Manifests))
 		each("backup", backupRows(status.Backups))
 		each("journal", journalRows(status.Journal))
-		for _, component := range status.Components {
-			row("component\t%s, up in %s", component.Name, seconds(component.StartSeconds))
-		}
 		for _, name := range slices.Sorted(maps.Keys(status.Certificates)) {
 			row("certificate\t%s, until %s", name, status.Certificates[name].Local().Format(time.DateOnly))
 		}

@@ -20,15 +20,6 @@ type Part struct {
 	Run func(ctx context.Context, ready func()) error
 }
 
-// Status is how long a part took to become ready.
-type Status struct {
-	Name string `json:"name"`
-	// Ready is when others could use the part.
-	Ready time.Time `json:"ready,omitzero"`
-	// StartSeconds is the time between the call of Run and Ready.
-	StartSeconds float64 `json:"startSeconds"`
-}
-
 // running is a part whose Run was called.
 type running struct {
 	name   string

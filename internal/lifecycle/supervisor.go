@@ -41,7 +41,6 @@ type Supervisor struct {
 	mu      sync.Mutex
 	failure error      // the first
 	parts   []*running // in the order of their start
-	status  []Status
 }
 
 // New returns a supervisor without parts. The end of ctx stops the process.
@@ -139,21 +138,9 @@ func (s *Supervisor) firstFailure() error {
 	return s.failure
 }
 
-// recordReady records that a part is ready.
+// recordReady logs that a part is ready.
 func (s *Supervisor) recordReady(name string, began time.Time) {
-	now := time.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.status = append(s.status, Status{Name: name, Ready: now, StartSeconds: now.Sub(began).Seconds()})
-	s.config.Log.Debug("component is up", "component", name, "took", now.Sub(began).Round(time.Millisecond))
-}
-
-// Parts returns the parts that are ready or were, in the order in which they
-// became ready.
-func (s *Supervisor) Parts() []Status {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.status)
+	s.config.Log.Debug("component is up", "component", name, "took", time.Since(began).Round(time.Millisecond))
 }
 
 // stop ends the parts in reverse order. A part that does not end in time is left

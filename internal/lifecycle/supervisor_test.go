@@ -302,34 +302,7 @@ func TestReadyRunsUntilTheStop(t *testing.T) {
 	})
 }
 
-func TestPartsReportTheirDurations(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		late := func(name string, after time.Duration) Part {
-			return Part{name, func(ctx context.Context, ready func()) error {
-				time.Sleep(after)
-				ready()
-				ready()
-				<-ctx.Done()
-				return nil
-			}}
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		s := New(ctx, Config{Log: slog.New(slog.DiscardHandler)})
-		if err := s.Run(func(ctx context.Context) error {
-			return s.Start(ctx, late("etcd", 2*time.Second), late("identity", time.Second))
-		}); err != nil {
-			t.Error(err)
-		}
-		parts := s.Parts()
-		if len(parts) != 2 || parts[0].Name != "identity" || parts[0].StartSeconds != 1 || parts[1].Name != "etcd" || parts[1].StartSeconds != 2 {
-			t.Errorf("got %+v", parts)
-		}
-	})
-}
-
-// TestBackgroundWork: background work is stopped with the parts, may end before them, and
-// is not listed as one.
+// TestBackgroundWork: background work is stopped with the parts, and may end before them.
 func TestBackgroundWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &journal{}
@@ -347,8 +320,8 @@ func TestBackgroundWork(t *testing.T) {
 			s.Go(ctx, "rotation", func(context.Context) { j.add("rotation ends") })
 			return nil
 		})
-		if err != nil || len(s.Parts()) != 1 {
-			t.Errorf("%v, parts %v", err, s.Parts())
+		if err != nil {
+			t.Error(err)
 		}
 		j.want(t, "etcd runs", "rotation ends", "backups stop", "etcd stops")
 	})
