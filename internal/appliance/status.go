@@ -20,7 +20,7 @@ func (s *server) healthy(ctx context.Context) error {
 
 // notReady returns why the server is not ready, or nil. A server whose database is
 // full is ready: a load balancer must still send it the deletions that make room.
-// Status, events, metrics and the log report that it refuses writes.
+// Status, metrics and the log report that it refuses writes.
 func (s *server) notReady() error {
 	if s.readySince.Load() != nil {
 		return nil
