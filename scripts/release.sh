@@ -40,6 +40,17 @@ flags="$flags -X k8s.io/component-base/version.gitVersion=$kubernetes -X k8s.io/
 export LDFLAGS=$flags
 (cd packaging/tools && go build -o "$work/release" ./release)
 
+# The same files give the same bytes, owned by root, with nothing of this machine in them.
+pack() { # OUT.tar.gz|OUT.zip DIR
+	local date="@$SOURCE_DATE_EPOCH +0000"
+	local in=(env GIT_CONFIG_GLOBAL=/dev/null GIT_AUTHOR_DATE="$date" GIT_COMMITTER_DATE="$date" git -C "$2"
+		-c user.name=release -c user.email=release -c core.compression=0 -c tar.umask=0022)
+	"${in[@]}" init --quiet
+	"${in[@]}" add --all --force
+	"${in[@]}" commit --quiet --message release
+	"${in[@]}" archive -9 --prefix "$(basename "$2")/" --output "$1" HEAD
+}
+
 build() { # OS ARCH FILE
 	GOOS=$1 GOARCH=$2 go build -trimpath -ldflags "$flags" -o "$3" .
 }
@@ -66,7 +77,7 @@ for platform in "$@"; do
 	if [ -e source/README.md ]; then cp source/README.md "$work/$name/"; fi
 	cp -r share "$work/$name/"
 	"$work/release" sbom "$program" "$out/$name.sbom.json"
-	"$work/release" archive "$archive" "$work/$name"
+	pack "$archive" "$work/$name"
 	PLATFORM=$platform "$work/release" provenance "$archive" "$out/$name.provenance.json"
 	if [ "$os" = linux ]; then
 		HOST_BINARY=$work/host source/scripts/packages.sh "$program" "$version" "$work/packages"
@@ -83,7 +94,7 @@ done
 name=kube-hyper-mini_${version#v}_kubernetes
 cp -r source/packaging/kubernetes "$work/$name"
 sed -i "s/^  newTag: .*/  newTag: $version/" "$work/$name"/*/kustomization.yaml
-"$work/release" archive "$out/$name.tar.gz" "$work/$name"
+pack "$out/$name.tar.gz" "$work/$name"
 cd "$out"
 # Also a package, whose version may be written like that of an archive, once.
 printf '%s\n' "kube-hyper-mini_${version#v}"_* "${packages[@]}" | sort -u | xargs sha256sum >SHA256SUMS

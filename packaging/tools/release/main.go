@@ -1,8 +1,7 @@
 // Command release makes the parts of a release that the same bytes must come
-// out of each time: archives, bills of materials and provenance. The time in all
+// out of each time: bills of materials and provenance. The time in all
 // of them is SOURCE_DATE_EPOCH.
 //
-//	release archive OUT.tar.gz|OUT.zip DIR   what DIR holds, in a directory of the archive's name
 //	release sbom BINARY OUT.json             CycloneDX, from the build information in the binary
 //	release provenance FILE OUT.json         in-toto and SLSA, from the environment (see provenance.go)
 package main
@@ -24,7 +23,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) != 3 {
-		return errors.New("usage: release archive OUT DIR | release sbom BINARY OUT | release provenance FILE OUT")
+		return errors.New("usage: release sbom BINARY OUT | release provenance FILE OUT")
 	}
 	seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64)
 	if err != nil {
@@ -32,8 +31,6 @@ func run(args []string) error {
 	}
 	moment := time.Unix(seconds, 0).UTC()
 	switch args[0] {
-	case "archive":
-		return archive(args[1], args[2], moment)
 	case "sbom":
 		return sbom(args[1], args[2], moment)
 	case "provenance":
