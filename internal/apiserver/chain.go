@@ -243,8 +243,7 @@ func (b *builder) chain(c *configs) (err error) {
 		return err
 	}
 	b.server = extensions.GenericAPIServer
-	delegate := extensions.Delegate()
-	native, err := b.newNative(c, withoutPreparation(delegate, delegate.PrepareRun))
+	native, err := b.newNative(c, withoutPreparation(b.server, b.server.PrepareRun))
 	if err != nil {
 		return err
 	}
