@@ -20,8 +20,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
 )
 
-// readKey is the context key of the way in which a list or a watch reads
-// CustomResourceDefinitions.
+// readKey is the context key of the way in which a list, a watch or a deletion of a collection
+// reads CustomResourceDefinitions.
 type readKey struct{}
 
 // The values of readKey. Without one, upstream's storage is read.
@@ -32,8 +32,8 @@ const (
 
 func readsAs(ctx context.Context, what string) bool { return ctx.Value(readKey{}) == what }
 
-// NegotiateLists marks lists and watches of CustomResourceDefinitions by the content of the
-// response. Tables and metadata, for kubectl get and for the garbage collector, are read
+// NegotiateLists marks lists, watches and deletions of collections of CustomResourceDefinitions
+// by the content of the response. Tables and metadata, for kubectl get and for the garbage collector, are read
 // without schemas. Whole CRDs are read page by page.
 func NegotiateLists(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -55,7 +55,7 @@ func listsDefinitions(r *http.Request) bool {
 	info, ok := request.RequestInfoFrom(r.Context())
 	return ok && info.APIGroup == apiextensions.GroupName &&
 		info.Resource == "customresourcedefinitions" && info.Subresource == "" &&
-		slices.Contains([]string{"list", "watch"}, info.Verb)
+		slices.Contains([]string{"list", "watch", "deletecollection"}, info.Verb)
 }
 
 // metadataCodec decodes stored CRDs to the internal version, without schemas.
