@@ -24,7 +24,7 @@ var badConfigurations = map[string]struct {
 	"flag of the server's": {"apiServer:\n  flags:\n    secure-port: 1", 5, []string{"apiServer.flags.secure-port: is set by the server; use serving.port"}},
 	"flag's value":         {"apiServer:\n  flags:\n    max-requests-inflight: many", 5, []string{"apiServer.flags.max-requests-inflight", "many"}},
 	"controller":           {"controllerManager:\n  controllers: ['*', '-garbage-collector']", 4, []string{"controllerManager.controllers: no such controller: garbage-collector", "garbage-collector-controller"}},
-	"admission plugin":     {"apiServer:\n  admission:\n    enablePlugins: [NamespaceLifecicle]", 5, []string{"apiServer.admission.enablePlugins", "NamespaceLifecicle"}},
+	"admission plugin":     {"apiServer:\n  admission:\n    enablePlugins: [NamespaceLifecicle]", 4, []string{"apiServer.admission: enable-admission-plugins", "NamespaceLifecicle"}},
 	"feature gate":         {"apiServer:\n  featureGates:\n    NoSuchFeature: true", 4, []string{"apiServer.featureGates", "NoSuchFeature"}},
 	"group":                {"apiServer:\n  runtimeConfig:\n    nothing.example.com/v1: true", 4, []string{"apiServer.runtimeConfig", "nothing.example.com"}},
 	"missing file":         {"apiServer:\n  audit:\n    policyFile: /nowhere/policy.yaml", 5, []string{"apiServer.audit.policyFile", "/nowhere/policy.yaml", "no such file"}},
@@ -37,7 +37,7 @@ var badConfigurations = map[string]struct {
 	"cipher suite":         {"apiServer:\n  flags:\n    tls-cipher-suites: FOO", 4, []string{"apiServer.flags: ", "FOO"}},
 	"token expiration":     {"apiServer:\n  authentication:\n    maxTokenExpiration: 10m", 5, []string{"apiServer.authentication.maxTokenExpiration: must be 1h or more"}},
 	"flag of a profile":    {"apiServer:\n  flags:\n    service-cluster-ip-range: 10.0.0.0/16", 5, []string{"apiServer.flags.service-cluster-ip-range: no such flag"}},
-	"cluster IPs":          {"apis: {profile: kubernetes}\napiServer:\n  flags:\n    service-cluster-ip-range: 10.0.0.0/30", 6, []string{"apiServer.flags.service-cluster-ip-range", "at least 8"}},
+	"cluster IPs":          {"apis: {profile: kubernetes}\napiServer:\n  flags:\n    service-cluster-ip-range: 10.0.0.0/30", 5, []string{"apiServer.flags: --service-cluster-ip-range", "at least 8"}},
 	"flag without effect":  {"apiServer:\n  flags:\n    etcd-servers-overrides: /events#http://localhost:2379", 5, []string{"apiServer.flags.etcd-servers-overrides", "is not supported"}},
 }
 

@@ -91,8 +91,7 @@ type builder struct {
 	files     certificateFiles
 	trusted   *trustedRequests // set with the aggregator
 	discovery *crds.Discovery
-	groups    *apiservices.Groups // set with the aggregator
-	refused   error               // of the program's handler
+	refused   error // of the program's handler
 }
 
 // New builds the chain. [Server.Run] serves it. ctx stops the goroutines that the options
@@ -219,7 +218,7 @@ func (b *builder) newAggregator(c *configs, delegate genericapiserver.Delegation
 	}
 	restore(aggregator)
 	b.apiServices, b.apiServiceStores = b.builtInAPIServices(delegate), c.aggregator.GenericConfig.RESTOptionsGetter
-	b.groups = apiservices.NewGroups(extensions, aggregator)
+	apiservices.ServeGroups(extensions, aggregator)
 	known := aggregator.APIRegistrationInformers.Apiregistration().V1().APIServices().Informer()
 	clients, err := clientset.NewForConfig(b.generic.LoopbackClientConfig)
 	if err != nil {
@@ -244,8 +243,7 @@ func (b *builder) chain(c *configs) (err error) {
 		return err
 	}
 	b.server = extensions.GenericAPIServer
-	delegate := extensions.Delegate()
-	native, err := b.newNative(c, withoutPreparation(delegate, delegate.PrepareRun))
+	native, err := b.newNative(c, withoutPreparation(b.server, b.server.PrepareRun))
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,6 @@ func (b *builder) wrapChain(c *genericapiserver.Config) {
 	c.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
 		// From the innermost.
 		handler = b.limitRemote(handler)
-		handler = b.answerGroups(handler)
 		handler = crds.NegotiateLists(handler)
 		handler = b.writes.track(handler)
 		handler = b.trusted.track(handler)
@@ -84,13 +83,4 @@ func (b *builder) wrapChain(c *genericapiserver.Config) {
 		}
 		return handler
 	}
-}
-
-// answerGroups answers requests for groups of which the aggregator has only a part.
-func (b *builder) answerGroups(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !b.groups.Answer(w, r) {
-			next.ServeHTTP(w, r)
-		}
-	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"net"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -267,13 +266,12 @@ func (o *Options) validate() error {
 		for _, err := range found {
 			if !known[err.Error()] {
 				known[err.Error()] = true
-				errs = append(errs, o.fieldError(path, err))
+				errs = append(errs, &config.FieldError{Path: path, Message: err.Error()})
 			}
 		}
 	}
 	report("apiServer.runtimeConfig", u.APIEnablement.Validate(legacyscheme.Scheme, apiextensionsapiserver.Scheme,
 		aggregatorscheme.Scheme))
-	report("etcd.external", u.Etcd.Validate())
 	report("apiServer.authentication", u.Authentication.Validate())
 	authorization := "apiServer.authorization"
 	if u.Authorization.AuthorizationConfigurationFile != "" {
@@ -282,7 +280,7 @@ func (o *Options) validate() error {
 	report(authorization, u.Authorization.Validate())
 	report("apiServer.audit", u.Audit.Validate())
 	report("apiServer.admission", u.Admission.Validate())
-	report("apiServer", append(u.Validate(), o.profile.validate()...)) // of all sections
+	report("apiServer.flags", append(u.Validate(), o.profile.validate()...)) // of all sections, and of flags
 	_, badVersion := cliflag.TLSVersion(u.SecureServing.MinTLSVersion)
 	_, badSuite := cliflag.TLSCipherSuites(u.SecureServing.CipherSuites)
 	if err := cmp.Or(badVersion, badSuite); err != nil {
@@ -293,33 +291,6 @@ func (o *Options) validate() error {
 			Message: "must be 1h or more"})
 	}
 	return errors.Join(errs...)
-}
-
-// flagName is a flag in an error of upstream, with or without dashes.
-var flagName = regexp.MustCompile(`--[a-z][a-z0-9-]*|[a-z]+(-[a-z0-9]+)+`)
-
-// fieldError returns an error of upstream's validation with the path of its section, or that of
-// the first flag that the text names and the user has set. Fields replace their flags in the text.
-func (o *Options) fieldError(path string, err error) error {
-	section := path
-	text := flagName.ReplaceAllStringFunc(err.Error(), func(flag string) string {
-		name, field := strings.TrimPrefix(flag, "--"), flag
-		_, isFlag := o.settings.APIServer.Flags[name]
-		switch {
-		case o.settings.has(name):
-		case isFlag:
-			field = "apiServer.flags." + name
-		case fields[name] != "":
-			field = fields[name]
-		default:
-			return flag
-		}
-		if path == section {
-			path = field
-		}
-		return field
-	})
-	return &config.FieldError{Path: path, Message: text}
 }
 
 // featureGates adds the gates that differ from upstream's defaults. Storage version

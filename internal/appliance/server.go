@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -174,9 +175,8 @@ func (s *server) ready(ctx context.Context) {
 		s.log.Info("ready", "server", s.url, "took", s.took())
 	}
 	if !s.extension.InProcess {
-		if exposure := apiserver.Exposure(s.config.Serving.BindAddress, s.config.APIServer.Authentication.ConfigFile,
-			cmp.Or(s.local, s.url)); exposure != "" {
-			s.log.Info(exposure)
+		if address := s.config.Serving.BindAddress; !net.ParseIP(address).IsLoopback() {
+			s.log.Info("other machines can connect, see \"kube-hyper-mini help network\"", "address", address)
 		}
 		s.log.Info("try: kubectl --kubeconfig " + logging.ShellWord(s.config.Kubeconfig.Path) + " get namespaces")
 	}

@@ -8,7 +8,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
-	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -129,24 +128,4 @@ func (s *Server) OnVersions(changed func(schema.GroupVersion)) (remove func()) {
 // before.
 func (s *Server) AwaitAll(ctx context.Context) bool {
 	return cache.WaitFor(ctx, "", s.filled.HasSyncedChecker())
-}
-
-// Delegate is the server in the chain. It also lists the paths of custom
-// resources, for the index at `/`.
-func (s *Server) Delegate() genericapiserver.DelegationTarget {
-	return listedPaths{s.GenericAPIServer, s}
-}
-
-type listedPaths struct {
-	genericapiserver.DelegationTarget
-	server *Server
-}
-
-// ListedPaths implements [genericapiserver.DelegationTarget].
-func (l listedPaths) ListedPaths() []string {
-	paths := sets.New(l.DelegationTarget.ListedPaths()...)
-	for _, gv := range l.server.Versions() {
-		paths.Insert("/apis/"+gv.Group, "/apis/"+gv.String())
-	}
-	return sets.List(paths)
 }

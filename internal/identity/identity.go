@@ -161,20 +161,12 @@ func (i *Identity) ControllerClient(url string) *rest.Config {
 
 // CheckEtcd returns an error if the objects in etcd are encrypted with other keys
 // than the configured ones: the server would never be ready. It logs which resources
-// are encrypted, and a warning if servers with other authorities have used the store.
+// are encrypted. It removes a key that this start has made in vain: the file with the
+// right key was lost.
 func (i *Identity) CheckEtcd(ctx context.Context, client clientv3.KV) error {
-	external := &i.config.External
-	if err := i.checkDecryption(ctx, client, external.Prefix); err != nil || len(external.Endpoints) == 0 {
-		return err
-	}
-	return i.warnOfOthers(ctx, client)
-}
-
-// checkDecryption returns an error if objects are encrypted with other keys. It removes a
-// key that this start has made in vain: the file with the right key was lost.
-func (i *Identity) checkDecryption(ctx context.Context, client clientv3.KV, prefix string) error {
 	file := cmp.Or(i.config.Encryption.ConfigFile, i.config.Dir.Join("encryption", "config.yaml")) // it may be lost
-	if err := encryption.CheckReadable(ctx, client, prefix, file); errors.Is(err, encryption.ErrOtherKey) && i.newKey {
+	err := encryption.CheckReadable(ctx, client, i.config.External.Prefix, file)
+	if errors.Is(err, encryption.ErrOtherKey) && i.newKey {
 		return errors.Join(fmt.Errorf("%s is missing; the key that this start made instead decrypts nothing, and was "+
 			"removed: %w", file, err), os.Remove(file))
 	} else if err != nil {

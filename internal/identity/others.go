@@ -1,23 +1,14 @@
 package identity
 
 import (
-	"bytes"
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/util/cert"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/fleet"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
-	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/store"
 )
 
 // checkNew returns an error if this start would make authorities or keys for a store that
@@ -52,45 +43,3 @@ func (i *Identity) checkNew(ctx context.Context) error {
 
 // etcd names the external etcd for messages.
 func (i *Identity) etcd() string { return strings.Join(i.config.External.Endpoints, ", ") }
-
-// warnOfOthers logs a warning if servers have published authorities in the store, and none
-// of them is an authority of this server. That is no error: the store may have been
-// restored from before a rotation. An encrypted config map is not read.
-func (i *Identity) warnOfOthers(ctx context.Context, client clientv3.KV) error {
-	key, stored, err := fleet.Authorities(ctx, client, i.config.External.Prefix)
-	if err != nil || stored == nil {
-		return err
-	}
-	if store.IsEncrypted(stored) {
-		return nil
-	}
-	published, err := readAuthorities(stored)
-	if err != nil {
-		return fmt.Errorf("read the authorities of other servers in etcd (%s): %w", key, err)
-	}
-	own, err := cert.CertsFromFile(i.certificates.Cert(pki.ClientCA))
-	if err != nil {
-		return err
-	}
-	for _, ca := range own {
-		sameKey := func(other *x509.Certificate) bool {
-			return bytes.Equal(ca.RawSubjectPublicKeyInfo, other.RawSubjectPublicKeyInfo)
-		}
-		if slices.ContainsFunc(published, sameKey) {
-			return nil
-		}
-	}
-	i.config.Log.Warn("servers with other authorities have used this etcd: each refuses the kubeconfigs and tokens "+
-		"of the others; copy the directories pki and encryption of one to the others to give them the same "+
-		"authorities", "etcd", i.etcd())
-	return nil
-}
-
-// readAuthorities returns the client CAs in a stored config map of [fleet.Authorities].
-func readAuthorities(stored []byte) ([]*x509.Certificate, error) {
-	published := &corev1.ConfigMap{}
-	if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(stored, nil, published); err != nil {
-		return nil, err
-	}
-	return cert.ParseCertsPEM([]byte(published.Data["client-ca-file"]))
-}

@@ -15,7 +15,7 @@ import (
 )
 
 // groupsOf has versions of CRDs, and APIServices that the aggregator knows.
-func groupsOf(t *testing.T, crds []schema.GroupVersion, known ...*v1.APIService) *Groups {
+func groupsOf(t *testing.T, crds []schema.GroupVersion, known ...*v1.APIService) *groups {
 	t.Helper()
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	for _, service := range known {
@@ -23,7 +23,7 @@ func groupsOf(t *testing.T, crds []schema.GroupVersion, known ...*v1.APIService)
 			t.Fatal(err)
 		}
 	}
-	return &Groups{source: newVersions(crds...), known: listers.NewAPIServiceLister(indexer)}
+	return &groups{source: newVersions(crds...), known: listers.NewAPIServiceLister(indexer)}
 }
 
 // described is a group as a client sees it: the preferred version, and all of them.
@@ -40,7 +40,7 @@ func TestListOfGroups(t *testing.T) {
 	preferred := remote(widgetsV2)
 	preferred.Spec.VersionPriority = 200
 	for name, c := range map[string]struct {
-		groups *Groups
+		groups *groups
 		want   [][]string
 	}{
 		"none": {groupsOf(t, nil, core), nil},
@@ -72,30 +72,6 @@ func TestListOfGroups(t *testing.T) {
 		}
 		if !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: the groups are %v, want %v", name, got, c.want)
-		}
-	}
-}
-
-// TestGroupsThatAreShared: only groups that have versions of CRDs and others are answered
-// here.
-func TestGroupsThatAreShared(t *testing.T) {
-	groups := groupsOf(t, []schema.GroupVersion{widgetsV1, gadgetsV1}, remote(widgetsV2), remote(schema.GroupVersion{Group: "other.example.com", Version: "v1"}))
-	for path, want := range map[string]bool{
-		"/apis/widgets.example.com": true, "/apis/widgets.example.com/": true, "/apis/widgets.example.com/v1": false,
-		"/apis/gadgets.example.com": false, "/apis/other.example.com": false, "/apis/unknown.example.com": false,
-		"/apis": false, "/apis/": false, "/api/v1": false,
-	} {
-		w := httptest.NewRecorder()
-		r := httptest.NewRequest(http.MethodGet, path, nil)
-		if got := groups.Answer(w, r); got != want {
-			t.Errorf("%s is answered: %v", path, got)
-		}
-		var group metav1.APIGroup
-		if err := json.Unmarshal(w.Body.Bytes(), &group); want && (err != nil || len(group.Versions) != 2 || group.Kind != "APIGroup") {
-			t.Errorf("%s: %v: %s", path, err, w.Body)
-		}
-		if (*Groups)(nil).Answer(w, r) {
-			t.Errorf("%s is answered without groups", path)
 		}
 	}
 }
