@@ -101,3 +101,101 @@ func (p *page) order(names ...string) {
 		return nil
 	})
 }
+
+// TestEditChangesOnlyThat: an edit takes over nothing but the fields that it changes, so that what
+// their owner removes and changes later is removed and changed.
+func TestEditChangesOnlyThat(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	apply := func(data string) {
+		t.Helper()
+		object := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: owned, namespace: default}\ndata: " + data
+		s.Kubectl(object, "apply", "--server-side", "--field-manager=gitops", "-f", "-")
+	}
+	apply("{a: one, b: two}")
+	const mine = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: owned\n  namespace: default\n" +
+		"  labels: {constructor: console}\n"
+	p := open(t, launch(t, "--data-dir", s.Dir), "#/edit/core/v1/configmaps/default/owned")
+	p.write(mine + "data: {a: one, b: two}\n")
+	p.click("Review")
+	p.sees("dry run")
+	p.lacks("Apply takes over")
+	p.click("Apply")
+	p.sees("Metadata", "constructor")
+	apply("{a: changed}")
+	has := func(want string) {
+		t.Helper()
+		got := s.Kubectl("", "get", "configmap", "owned", "-o", "jsonpath={.data} {.metadata.labels}")
+		harness.Contains(t, got, want)
+	}
+	has(`{"a":"changed"} {"constructor":"console"}`)
+
+	// Fields of another manager are listed before they are changed or removed.
+	apply("{a: one, b: two, c: three}")
+	p.visit("#/edit/core/v1/configmaps/default/owned")
+	p.sees("c: three")
+	p.write(mine + "data: {a: mine, c: three}\n")
+	p.click("Review")
+	p.sees("Other managers own fields that you change", "data.a is owned by gitops", "data.b is owned by gitops")
+	p.lacks("data.c is owned")
+	p.click("Take the fields over")
+	p.sees("dry run", "Apply takes over data.a, data.b.")
+	p.click("Apply")
+	p.sees("Metadata", "mine")
+	has(`{"a":"mine","c":"three"} {"constructor":"console"}`)
+}
+
+// TestEditRemoves: fields and finalizers that are removed in the editor are gone, whoever
+// set them. The annotation that the editor does not show stays.
+func TestEditRemoves(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	const stuck = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: stuck\n  namespace: default\n"
+	const finalizers = "  finalizers: [example.org/gone]\n"
+	s.Kubectl(stuck+"  annotations: {note: old}\n"+finalizers+"data: {a: one, b: two}\n", "apply", "-f", "-")
+	p := open(t, launch(t, "--data-dir", s.Dir), "#/edit/core/v1/configmaps/default/stuck")
+	p.write(stuck + finalizers + "data: {a: one}\n")
+	p.click("Review")
+	p.sees("A person has set fields that you change", "data.b is owned by kubectl-client-side-apply")
+	p.sees("metadata.annotations.note")
+	p.click("Take the fields over")
+	p.sees("dry run")
+	p.click("Apply")
+	p.sees("Metadata")
+	left := s.Kubectl("", "get", "configmap", "stuck", "-o", "jsonpath={.data} {.metadata.annotations}")
+	harness.Contains(t, left, `{"a":"one"}`, "last-applied-configuration")
+	if strings.Contains(left, `"note":"old"`) {
+		t.Errorf("the annotation is left: %s", left)
+	}
+
+	s.Kubectl("", "delete", "configmap", "stuck", "--wait=false")
+	p.visit("#/edit/core/v1/configmaps/default/stuck")
+	p.sees("finalizers")
+	p.write(stuck + "data: {a: one}\n")
+	p.click("Review")
+	p.sees("A person has set fields that you change", "example.org/gone")
+	p.click("Take the fields over")
+	p.sees("dry run")
+	p.click("Apply")
+	p.sees("kube-root-ca.crt") // the list: the object is gone
+	p.lacks("stuck")
+	if out, err := s.TryKubectl("", "get", "configmap", "stuck"); err == nil {
+		t.Errorf("it is left: %s", out)
+	}
+}
+
+// TestCreateWithGeneratedName: the server names the object, which the page then opens.
+func TestCreateWithGeneratedName(t *testing.T) {
+	t.Parallel()
+	s := harness.Start(t)
+	p := open(t, launch(t, "--data-dir", s.Dir), "#/new/core/v1/configmaps?ns=default")
+	p.write("apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: default}\n")
+	p.click("Review")
+	p.sees("metadata.name is missing")
+	p.write("apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: made-, namespace: default}\n")
+	p.click("Review")
+	p.sees("dry run", "made-")
+	p.click("Create")
+	p.address("#/object/core/v1/configmaps/default/made-")
+	p.sees("Metadata", "made-")
+}

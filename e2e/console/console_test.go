@@ -163,8 +163,7 @@ func TestSecrets(t *testing.T) {
 	p.sees("Y29ycmVjdCBob3JzZQ==")
 }
 
-// TestCreateEditDelete: by server-side apply with a review, conflicts and what
-// the server refuses.
+// TestCreateEditDelete: with a review, the fields of others, and what the server refuses.
 func TestCreateEditDelete(t *testing.T) {
 	t.Parallel()
 	s := filled(t)
@@ -187,13 +186,13 @@ func TestCreateEditDelete(t *testing.T) {
 		t.Errorf("the field managers are %q", managers)
 	}
 
-	// A field that kubectl applied is its own: a conflict, taken over.
+	// A field that kubectl applied is its own, and is taken over.
 	p.visit("#/edit/cloud.example.org/v1/databases/shop/users")
-	p.write("apiVersion: cloud.example.org/v1\nkind: Database\nmetadata:\n  name: users\n  namespace: shop\nspec:\n  engine: mysql\n  size: 50\n")
+	p.write("apiVersion: cloud.example.org/v1\nkind: Database\nmetadata:\n  name: users\n  namespace: shop\n  labels: {app: users}\nspec:\n  engine: mysql\n  size: 50\n")
 	p.click("Review")
-	p.sees("A person has set fields that you change", ".spec.size", "kubectl")
+	p.sees("A person has set fields that you change", "spec.size is owned by kubectl")
 	p.click("Take the fields over")
-	p.sees("dry run", "Apply takes over .spec.size.")
+	p.sees("dry run", "Apply takes over spec.size.")
 	p.click("Apply")
 	p.sees("Metadata")
 	if size := s.Kubectl("", "get", "database", "users", "-n", "shop", "-o", "jsonpath={.spec.size}"); size != "50" {

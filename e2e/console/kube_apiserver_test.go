@@ -90,7 +90,7 @@ func TestKubeAPIServer(t *testing.T) {
 	p.visit("#/edit/cloud.example.org/v1/databases/shop/users")
 	p.write("apiVersion: cloud.example.org/v1\nkind: Database\nmetadata:\n  name: users\n  namespace: shop\n  labels: {app: users}\nspec:\n  engine: mysql\n  size: 78\n")
 	p.click("Review")
-	p.sees("Other managers own fields", "kubectl-patch")
+	p.sees("A person has set fields", "kubectl-patch")
 	p.click("Take the fields over")
 	p.sees("dry run")
 	p.click("Apply")

@@ -75,7 +75,7 @@ func looked(t *testing.T) *harness.Server {
 	s := platform(t)
 	fill(t, s)
 	s.Kubectl("", "create", "configmap", longName, "-n", "shop")
-	s.Kubectl("", "annotate", "configmap", longName, "-n", "shop", "example.org/"+strings.Repeat("long", 10)+"="+strings.Repeat("text-without-a-space", 20))
+	s.Kubectl("", "annotate", "configmap", longName, "-n", "shop", "--field-manager=kube-hyper-mini-console", "example.org/"+strings.Repeat("long", 10)+"="+strings.Repeat("text-without-a-space", 20))
 	return s
 }
 

@@ -1,9 +1,10 @@
-// Editing and creating by server-side apply.
+// Creating objects, and editing them by a merge patch of what has changed.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ApiError, epoch, get, send, type Cause, type KubeObject } from "./api";
+import { ApiError, epoch, get, send, type KubeObject } from "./api";
 import { YamlDiff, YamlEditor } from "./editor";
 import { schemaOf, skeleton, type Schema } from "./openapi";
+import { fieldsOf } from "./object";
 import { isSecret } from "./summary";
 import { Failure, Loading } from "./parts";
 import { go, route } from "./router";
@@ -50,6 +51,26 @@ export function editable(object: KubeObject): any {
   return { ...rest, metadata };
 }
 
+const isMap = (value: unknown) => typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** The JSON merge patch that makes one value of another; undefined if they are the same. */
+function mergePatch(from: any, to: any): any {
+  if (!isMap(from) || !isMap(to)) return toJson(from) === toJson(to) ? undefined : to;
+  const fields = [...new Set([...Object.keys(from), ...Object.keys(to)])]
+    .map((name) => [name, Object.hasOwn(to, name) ? mergePatch(from[name], to[name]) : null]).filter(([, value]) => value !== undefined);
+  return fields.length > 0 ? Object.fromEntries(fields) : undefined;
+}
+
+interface Owned { field: string; manager: string }
+
+/** The fields that other managers own in an object, and no longer in what became of it. */
+function taken(before: KubeObject, after: KubeObject): Owned[] {
+  const others = (object: KubeObject) => (object.metadata.managedFields ?? []).filter((entry) => entry.manager !== MANAGER)
+    .flatMap((entry) => fieldsOf(entry).map((field): Owned => ({ field, manager: entry.manager })));
+  const left = new Set(others(after).map(({ field }) => field)); // the server may merge the entries of old managers
+  return others(before).filter(({ field }) => !left.has(field));
+}
+
 function Editor({ type, schema, live: opened, namespace, address }: { type: ApiType; schema: Schema | undefined; live?: KubeObject; namespace: string; address: string }) {
   const start = (object?: KubeObject): Draft => { const begun = toYaml(object ? editable(object) : skeleton(type, schema, namespace)); return { live: object, begun, text: begun }; };
   const [draft, show] = useState(() => drafts.get(address) ?? start(opened));
@@ -62,7 +83,8 @@ function Editor({ type, schema, live: opened, namespace, address }: { type: ApiT
   const { text, live } = draft;
   const [kept, setKept] = useState(() => drafts.has(address));
   const [edition, setEdition] = useState(0);
-  const [review, setReview] = useState<{ before: string; after: string; kept: boolean; taken: string[] }>();
+  const [review, setReview] = useState<{ before: string; after: string; taken: string[] }>();
+  const [owned, ask] = useState<Owned[]>([]);
   const [error, setError] = useState<Error>();
   const [busy, setBusy] = useState(false);
   // The focus follows what was asked for: its element may be gone or disabled.
@@ -72,43 +94,45 @@ function Editor({ type, schema, live: opened, namespace, address }: { type: ApiT
     first.current = false;
   }, [review]);
   useEffect(() => { if (!busy && document.activeElement === document.body) primary.current?.focus(); }, [busy]);
-  const conflicts = error instanceof ApiError && error.code === 409 ? error.causes.filter((cause) => cause.reason === "FieldManagerConflict") : [];
-  const apply = async (dryRun: boolean, force = false): Promise<KubeObject> => {
+  const apply = async (dryRun: boolean): Promise<KubeObject> => {
     let object: any;
     try { object = fromYaml(text); } catch (problem) { throw new Error("this is not YAML: " + (problem as Error).message); }
-    if (!object || typeof object !== "object" || !object.metadata?.name) throw new Error("metadata.name is missing");
+    if (!object || typeof object !== "object" || !object.metadata?.name && (live || !object.metadata?.generateName)) throw new Error("metadata.name is missing");
     if (live && (object.metadata.name !== live.metadata.name || (object.metadata.namespace ?? "") !== (live.metadata.namespace ?? ""))) throw new Error("an object's name and namespace cannot be changed: create another object");
     if (!live && type.namespaced && !object.metadata.namespace) throw new Error("metadata.namespace is missing");
     const query = { fieldManager: MANAGER, fieldValidation: "Strict", dryRun: dryRun ? "All" : undefined };
     const path = pathOf(type, object.metadata.namespace, live ? object.metadata.name : undefined);
-    // A new object is created: apply would change one that exists.
     if (!live) return fromJson(await (await send(path, { method: "POST", query, body: toJson(object) })).text());
-    for (let base = live, tries = 0; ; tries++) {
+    const begun = fromYaml(draft.begun);
+    begun.metadata.annotations ??= {};
+    object.metadata.annotations ??= {}; // null would also remove those that the editor does not show
+    const patch = { ...mergePatch(begun, object) };
+    for (let tries = 0; ; tries++) {
       // The version that the editor began with: a later change is a conflict, unless it is one of what the editor does not show.
-      object.metadata.resourceVersion = base.metadata.resourceVersion;
+      patch.metadata = { ...patch.metadata, resourceVersion: newest.current.live!.metadata.resourceVersion };
       try {
-        return fromJson(await (await send(path, { method: "PATCH", query: { ...query, force: force ? "true" : undefined }, body: toJson(object), contentType: "application/apply-patch+yaml" })).text());
+        return fromJson(await (await send(path, { method: "PATCH", query, body: toJson(patch), contentType: "application/merge-patch+json" })).text());
       } catch (error) {
-        if (!(error instanceof ApiError) || error.reason !== "Conflict" || error.causes.length > 0 || tries === 3) throw error;
+        if (!(error instanceof ApiError) || error.reason !== "Conflict" || tries === 3) throw error;
         const current = await get(path, { exact: true });
         if (toYaml(editable(current)) !== toYaml(editable(live))) throw error;
-        base = current;
+        setDraft({ live: current });
       }
     }
   };
   const run = async (task: () => Promise<void>) => {
     setBusy(true);
     setError(undefined);
+    ask([]);
     try { await task(); } catch (failure) { setError(failure as Error); }
     setBusy(false);
   };
-  /** Reviews the text; force takes over the fields that the conflicts name. */
-  const check = (force = false) => run(async () => {
-    const taken = force ? conflicts.map((cause) => cause.field ?? "") : [];
-    const result = toYaml(editable(await apply(true, force)));
-    const wanted = (() => { try { return toYaml(fromYaml(text)); } catch { return text; } })();
-    const before = live ? toYaml(editable(live)) : "";
-    setReview({ before, after: result, kept: !!live && result === before && wanted !== before, taken });
+  /** Reviews the text. Before it takes over fields of others, it asks. */
+  const check = (asked = false) => run(async () => {
+    const result = await apply(true);
+    const others = live ? taken(newest.current.live!, result) : [];
+    if (others.length > 0 && !asked) ask(others);
+    else setReview({ before: live ? toYaml(editable(live)) : "", after: toYaml(editable(result)), taken: [...new Set(others.map(({ field }) => field))] });
   });
   /** Takes the current version as the one to change; the review then shows what the text would undo. */
   const rebase = () => run(async () => {
@@ -122,10 +146,10 @@ function Editor({ type, schema, live: opened, namespace, address }: { type: ApiT
     setReview(undefined);
     setEdition((n) => n + 1);
   });
-  const save = (force: boolean) => run(async () => {
-    const saved = await apply(false, force);
+  const save = () => run(async () => {
+    const { metadata } = await apply(false);
     drafts.delete(address);
-    go(hrefOfObject(type, saved.metadata));
+    go(metadata.deletionTimestamp && !metadata.finalizers?.length ? hrefOfType(type) : hrefOfObject(type, metadata)); // without the last finalizer it is gone
   });
   const latest = useRef(check);
   latest.current = async () => { if (!busy) await check(); };
@@ -133,15 +157,14 @@ function Editor({ type, schema, live: opened, namespace, address }: { type: ApiT
     <>
       <div class="title"><h1>{live ? `Edit ${live.metadata.name}` : `Create ${type.kind}`}</h1><span class="buttons">
         <a class="button" href={live ? hrefOfObject(type, live.metadata) : hrefOfType(type)} onClick={() => drafts.delete(address)}>Cancel</a>
-        {review ? <><button onClick={() => { setReview(undefined); setError(undefined); }}>Back to the editor</button><button key="save" ref={primary} class="primary" disabled={busy} onClick={() => save(review.taken.length > 0)}>{live ? "Apply" : "Create"}</button></>
+        {review ? <><button onClick={() => { setReview(undefined); setError(undefined); }}>Back to the editor</button><button key="save" ref={primary} class="primary" disabled={busy} onClick={save}>{live ? "Apply" : "Create"}</button></>
           : <button key="review" ref={primary} class="primary" disabled={busy} onClick={() => check()}>Review</button>}</span></div>
       {kept && !review && <p class="notice">This text is from before and is not applied. <button onClick={restart}>Begin with the current version</button></p>}
-      {conflicts.length > 0 ? <Conflicts causes={conflicts} onForce={review ? () => save(true) : () => check(true)} />
+      {owned.length > 0 ? <TakeOver owned={owned} onConfirm={() => check(true)} />
         : error instanceof ApiError && error.reason === "Conflict" && live ? <Question title="The object has changed since you began"><p>Compare your text with the current version before you apply it: it may undo the other change. <button onClick={rebase}>Keep the text, use the current version</button></p></Question>
         : error && <Failure error={error} doing={review ? (live ? "apply" : "create") : "review"} />}
-      {error instanceof ApiError && conflicts.length === 0 && error.causes.length > 0 && <ul class="failure">{error.causes.map((cause) => <li key={cause.field}><code>{cause.field}</code> {cause.message}</li>)}</ul>}
+      {error instanceof ApiError && error.causes.length > 0 && <ul class="failure">{error.causes.map((cause) => <li key={cause.field}><code>{cause.field}</code> {cause.message}</li>)}</ul>}
       {review && <><p class="muted" ref={reviewed} tabIndex={-1}>What the server makes of it in a dry run, with defaults and admission{review.before === review.after ? ": nothing changes" : ""}.
-        {review.kept && " A field that you removed stays: another manager owns it."}
         {review.taken.length > 0 && <strong> Apply takes over {review.taken.join(", ")}.</strong>}</p><YamlDiff before={review.before} after={review.after} /></>}
       <div hidden={!!review} ref={area}><YamlEditor key={edition} initial={text} schema={schema} onChange={(next) => setDraft({ text: next })} onReview={() => void latest.current()} /></div>
     </>
@@ -155,13 +178,11 @@ function Question({ title, notice, children }: { title: string; notice?: boolean
   return <div ref={element} class={notice ? "notice" : "failure"} role="alert" tabIndex={-1}><strong>{title}</strong>{children}</div>;
 }
 
-/** Managers that a person uses; what another manager sets, it may set again. */
-const byHand = (cause: Cause) => /^conflict with "(kubectl|kube-hyper-mini-console)/.test(cause.message ?? "");
-
-function Conflicts({ causes, onForce }: { causes: Cause[]; onForce: () => void }) {
-  const owners = <ul>{causes.map((cause) => <li key={cause.field}><code>{cause.field}</code> {cause.message?.replace(/^conflict with /, "is owned by ")}</li>)}</ul>;
-  if (causes.every(byHand)) return <Question title="A person has set fields that you change" notice>
-    {owners}<p>They were set with kubectl, which changes them back only when the person applies them again. <button class="primary" onClick={onForce}>Take the fields over</button></p></Question>;
+function TakeOver({ owned, onConfirm }: { owned: Owned[]; onConfirm: () => void }) {
+  const owners = <ul>{owned.map(({ field, manager }) => <li key={`${field} ${manager}`}><code>{field}</code> is owned by {manager}</li>)}</ul>;
+  // What another manager sets, it may set again.
+  if (owned.every(({ manager }) => manager.startsWith("kubectl"))) return <Question title="A person has set fields that you change" notice>
+    {owners}<p>They were set with kubectl, which changes them back only when the person applies them again. <button class="primary" onClick={onConfirm}>Take the fields over</button></p></Question>;
   return <Question title="Other managers own fields that you change">
-    {owners}<p>Their controllers may change them back. <button class="danger" onClick={onForce}>Take the fields over</button></p></Question>;
+    {owners}<p>Their controllers may change them back. <button class="danger" onClick={onConfirm}>Take the fields over</button></p></Question>;
 }
