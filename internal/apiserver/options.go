@@ -235,7 +235,9 @@ func (o *Options) setFlags(flags *pflag.FlagSet) error {
 			refuse("no such flag" + config.Suggest(name, flagNames(flags)) +
 				"; it must be one of kube-apiserver's generic flags")
 		default:
-			set(path, name, string(api.Flags[name]))
+			for value := range strings.SplitSeq(string(api.Flags[name]), "\n") {
+				set(path, name, value)
+			}
 		}
 	}
 	for _, argument := range o.settings.Arguments {

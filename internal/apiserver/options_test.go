@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,6 +39,17 @@ func TestFlagsAreChecked(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestFlagsWithSeveralValues are set once for each.
+func TestFlagsWithSeveralValues(t *testing.T) {
+	o, err := NewOptions(Settings{Serving: config.Default().Serving, APIServer: config.APIServer{Flags: map[string]config.Scalar{"service-account-issuer": "https://new,1\nhttps://old"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := o.upstream.Authentication.ServiceAccounts.Issuers; !slices.Equal(got, []string{"https://new,1", "https://old"}) {
+		t.Errorf("the issuers are %q", got)
 	}
 }
 
