@@ -36,7 +36,7 @@ func allowAnonymousHealth(c *genericapiserver.Config, authenticationFile string)
 	if err != nil || configured {
 		return err
 	}
-	c.Authentication.Authenticator = union.New(c.Authentication.Authenticator,
+	c.Authentication.Authenticator = union.NewFailOnError(c.Authentication.Authenticator,
 		kube.WithPath(anonymous.NewAuthenticator(healthPaths)))
 	return nil
 }
@@ -75,8 +75,7 @@ func explainIssuers(c *genericapiserver.Config) {
 		case len(issuer) > maxIssuer:
 			issuer = issuer[:maxIssuer] + "..."
 		}
-		return nil, false, fmt.Errorf("the token is of the issuer %q, which must be one of "+
-			"apiServer.authentication.configFile", issuer)
+		return nil, false, fmt.Errorf("the token names the issuer %q", issuer)
 	})
 	c.Authentication.Authenticator = union.New(c.Authentication.Authenticator, explain)
 }
