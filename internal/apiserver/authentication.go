@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"context"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
@@ -129,13 +128,4 @@ func refuseRevoked(delegate authenticator.Request, revoked func(*x509.Certificat
 		}
 		return response, ok, err
 	})
-}
-
-// ReloadClientCAs reads the files of the client CAs again, which else happens some time after
-// a change. It does nothing before [New].
-func (o *Options) ReloadClientCAs(ctx context.Context) error {
-	if files, ok := o.upstream.Authentication.ClientCert.CAContentProvider.(dynamiccertificates.ControllerRunner); ok {
-		return files.RunOnce(ctx)
-	}
-	return nil
 }

@@ -290,7 +290,8 @@ func (o *Options) validate() error {
 	if err := cmp.Or(badVersion, badSuite); err != nil {
 		report("apiServer.flags", []error{err}) // upstream checks them when it has written
 	}
-	if longest := u.Authentication.ServiceAccounts.MaxExpiration; longest != 0 && (longest < time.Hour || longest > 1<<32*time.Second) {
+	longest := u.Authentication.ServiceAccounts.MaxExpiration
+	if longest != 0 && (longest < time.Hour || longest > 1<<32*time.Second) {
 		errs = append(errs, &config.FieldError{Path: fields["service-account-max-token-expiration"],
 			Message: "must be between 1h and 2^32 seconds"})
 	}

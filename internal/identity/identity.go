@@ -64,11 +64,12 @@ type Identity struct {
 	config Config
 
 	certificates *pki.Store
-	following    sync.Mutex                    // held while changes are passed on
-	behind       atomic.Bool                   // the last attempt to pass them on has failed
-	fileKeys     map[string][]crypto.PublicKey // of TokenKeyFiles, as last read
-	encryption   string                        // path of the EncryptionConfiguration in the data directory; empty if it is not used
-	newKey       bool                          // this start has made that file
+	encryption   string     // path of the EncryptionConfiguration in the data directory; empty if it is not used
+	newKey       bool       // this start has made that file
+	following    sync.Mutex // held while changes are passed on
+
+	behind   atomic.Bool                   // the last attempt to pass changes on has failed
+	fileKeys map[string][]crypto.PublicKey // of TokenKeyFiles, as last read
 }
 
 // New returns an identity that has read nothing yet.
