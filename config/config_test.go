@@ -71,7 +71,7 @@ func TestLoadKeepsDefaultsOfUnsetFields(t *testing.T) {
 serving: {port: 7443, extraSANs: [mini.example.org]}
 etcd: {embedded: {quotaBackend: 512Mi, fsync: false}}
 apiServer:
-  flags: {goaway-chance: 0.001, profiling: false, event-ttl: 2h}
+  flags: {goaway-chance: 0.001, profiling: false, event-ttl: 2h, service-account-issuer: [https://a, 2]}
   runtimeConfig: {coordination.k8s.io/v1beta1: true}
 `))
 	if err != nil {
@@ -83,7 +83,7 @@ apiServer:
 	if got := cfg.Etcd.Embedded.QuotaBackend.Value(); got != 512<<20 || cfg.Etcd.Embedded.Fsync {
 		t.Errorf("etcd.embedded is %+v", cfg.Etcd.Embedded)
 	}
-	want := map[string]Scalar{"goaway-chance": "0.001", "profiling": "false", "event-ttl": "2h"}
+	want := map[string]Scalar{"goaway-chance": "0.001", "profiling": "false", "event-ttl": "2h", "service-account-issuer": "https://a\n2"}
 	if diff := cmp.Diff(want, cfg.APIServer.Flags); diff != "" {
 		t.Errorf("flags (-want +got):\n%s", diff)
 	}

@@ -97,6 +97,8 @@ func (w *walker) value(node *yamlv3.Node, t reflect.Type, path string) {
 		if _, err := ParseDuration(node.Value); node.Tag != "!!str" || err != nil {
 			w.fail(node, path, "%s is not a duration; write a number with a unit, as 90s, 12h or 30d", describe(node))
 		}
+	case t == scalarType && node.Kind == yamlv3.SequenceNode && strings.HasPrefix(path, "apiServer.flags."):
+		w.value(node, reflect.TypeFor[[]Scalar](), path)
 	case t == scalarType:
 		if node.Kind != yamlv3.ScalarNode {
 			w.fail(node, path, "must be a string, number or boolean, got %s", describe(node))

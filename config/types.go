@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -152,7 +153,7 @@ type APIServer struct {
 	Tracing        ConfigFile     `json:"tracing"`
 
 	// Flags sets any other flag of upstream's option set, by its name without
-	// the dashes.
+	// the dashes, once for each line of the value.
 	Flags map[string]Scalar `json:"flags"`
 }
 
@@ -238,10 +239,11 @@ type Logging struct {
 type FileMode string
 
 // Scalar is a string that may be written as a YAML string, number or boolean,
-// as the value of a command line flag may.
+// as the value of a command line flag may. Several values of one of [APIServer.Flags] are a
+// list there, and lines here.
 type Scalar string
 
-// UnmarshalJSON accepts a JSON string, number or boolean.
+// UnmarshalJSON accepts a JSON string, number or boolean, or a list of them.
 func (s *Scalar) UnmarshalJSON(data []byte) error {
 	var v any
 	if err := json.Unmarshal(data, &v); err != nil {
@@ -252,6 +254,16 @@ func (s *Scalar) UnmarshalJSON(data []byte) error {
 		*s = Scalar(v)
 	case bool, float64:
 		*s = Scalar(data)
+	case []any:
+		var list []Scalar
+		if err := json.Unmarshal(data, &list); err != nil {
+			return err
+		}
+		*s = ""
+		for _, value := range list {
+			*s += value + "\n"
+		}
+		*s = Scalar(strings.TrimSuffix(string(*s), "\n"))
 	default:
 		return fmt.Errorf("%s is not a string, number or boolean", data)
 	}

@@ -32,7 +32,7 @@ func TestOIDC(t *testing.T) {
 	}{
 		"another audience": {jwt.MapClaims{"aud": "maxi"}, []string{"expected audience", "maxi"}},
 		"another team":     {jwt.MapClaims{"team": "red"}, []string{"not of this team"}},
-		"another issuer":   {jwt.MapClaims{"iss": "https://elsewhere.example.com"}, []string{"the token is of the issuer", "https://elsewhere.example.com"}},
+		"another issuer":   {jwt.MapClaims{"iss": "https://elsewhere.example.com"}, []string{"the token names the issuer", "https://elsewhere.example.com"}},
 		"it has ended":     {jwt.MapClaims{"exp": time.Now().Add(-time.Hour).Unix()}, []string{"token is expired"}},
 	} {
 		logged := len(s.Log())

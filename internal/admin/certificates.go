@@ -46,9 +46,9 @@ type Certificates struct {
 	Identity *identity.Identity
 	// Alone reports whether no other server uses the same store at this moment.
 	Alone func(context.Context) (bool, error)
-	// ReloadClientCAs makes the API server trust the client CAs in the file. It is nil of a
-	// stopped server, whose next start reads all files.
-	ReloadClientCAs func(context.Context) error
+	// Reload makes the API server use the certificates in the files. It is nil of a stopped
+	// server, whose next start reads them.
+	Reload func(context.Context) error
 	// Record has the journal of a running server record what was changed.
 	Record func(context.Context) error
 }
@@ -83,24 +83,29 @@ func (c *Certificates) apply(ctx context.Context, change CertificateChange, done
 		done.Changes = append(done.Changes, changes...)
 		return errors.Join(err, c.Identity.Follow())
 	}
+	use := func(err error) error {
+		if c.Reload == nil {
+			return err
+		}
+		if reloadErr := c.Reload(ctx); reloadErr != nil {
+			err = errors.Join(err, fmt.Errorf("the server cannot read all of its certificates, and tries again: %w; "+
+				"\"kube-hyper-mini certs list\" shows whether to run the command again", reloadErr))
+		}
+		return err
+	}
 	switch {
 	case change.RevokeAdmin:
 		return add(store.RevokeAdmin())
 	case change.Finish:
-		return add(store.Finish(change.Rotate))
+		return use(add(store.Finish(change.Rotate)))
 	}
 	if alone, err := c.Alone(ctx); err != nil || !alone {
 		return cmp.Or(err, errNotAlone)
 	}
-	if err := add(store.Prepare(change.Rotate)); err != nil {
+	if err := use(add(store.Prepare(change.Rotate))); err != nil {
 		return err
 	}
-	if c.ReloadClientCAs != nil {
-		if err := c.ReloadClientCAs(ctx); err != nil {
-			return fmt.Errorf("the new authority is in the file and does not sign yet: %w; run the command again", err)
-		}
-	}
-	if err := add(store.Switch(change.Rotate, change.Overlap)); err != nil {
+	if err := use(add(store.Switch(change.Rotate, change.Overlap))); err != nil {
 		return err
 	}
 	done.Until = time.Now().Add(change.Overlap)

@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"context"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
@@ -36,7 +35,7 @@ func allowAnonymousHealth(c *genericapiserver.Config, authenticationFile string)
 	if err != nil || configured {
 		return err
 	}
-	c.Authentication.Authenticator = union.New(c.Authentication.Authenticator,
+	c.Authentication.Authenticator = union.NewFailOnError(c.Authentication.Authenticator,
 		kube.WithPath(anonymous.NewAuthenticator(healthPaths)))
 	return nil
 }
@@ -75,8 +74,7 @@ func explainIssuers(c *genericapiserver.Config) {
 		case len(issuer) > maxIssuer:
 			issuer = issuer[:maxIssuer] + "..."
 		}
-		return nil, false, fmt.Errorf("the token is of the issuer %q, which must be one of "+
-			"apiServer.authentication.configFile", issuer)
+		return nil, false, fmt.Errorf("the token names the issuer %q", issuer)
 	})
 	c.Authentication.Authenticator = union.New(c.Authentication.Authenticator, explain)
 }
@@ -130,13 +128,4 @@ func refuseRevoked(delegate authenticator.Request, revoked func(*x509.Certificat
 		}
 		return response, ok, err
 	})
-}
-
-// ReloadClientCAs reads the files of the client CAs again, which else happens some time after
-// a change. It does nothing before [New].
-func (o *Options) ReloadClientCAs(ctx context.Context) error {
-	if files, ok := o.upstream.Authentication.ClientCert.CAContentProvider.(dynamiccertificates.ControllerRunner); ok {
-		return files.RunOnce(ctx)
-	}
-	return nil
 }

@@ -2,7 +2,9 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"sync"
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
@@ -16,6 +18,7 @@ import (
 // stack of 128 kB and one of the 128 instances of inotify that Linux gives a user: in a process
 // with 20 servers that is a twentieth of its memory, and all instances.
 type certificateFiles struct {
+	mu     sync.Mutex // held while they are read: an older content must not replace a newer one
 	files  []certificateFile
 	logged logging.Changes
 	log    *slog.Logger
@@ -57,13 +60,21 @@ func (f *certificateFiles) add(content any) bool {
 	return isFile
 }
 
+// ReloadCertificates reads the files of authorities and serving certificates again, which else
+// happens some time after a change.
+func (s *Server) ReloadCertificates(ctx context.Context) error { return s.files.read(ctx) }
+
 // read reads the files again. What was read before stays in use when one cannot be read.
-func (f *certificateFiles) read(ctx context.Context) {
+func (f *certificateFiles) read(ctx context.Context) (failed error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, file := range f.files {
-		if err := file.RunOnce(ctx); err == nil {
+		err := file.RunOnce(ctx)
+		if failed = errors.Join(failed, err); err == nil {
 			f.logged.Forget(file.Name())
 		} else if f.logged.Changed(file.Name(), err.Error()) {
 			f.log.Warn("reading a certificate again failed, trying again", "file", file.Name(), "error", err)
 		}
 	}
+	return failed
 }

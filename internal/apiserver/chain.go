@@ -88,7 +88,6 @@ type builder struct {
 	settings  Settings
 	generic   *genericapiserver.Config
 	cached    storage.CachePolicy
-	files     certificateFiles
 	trusted   *trustedRequests // set with the aggregator
 	discovery *crds.Discovery
 	refused   error // of the program's handler
@@ -107,11 +106,12 @@ func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 	}
 	drain := newDrain()
 	b := &builder{
-		config: cfg, options: completed, settings: o.settings, cached: cached, files: certificateFiles{log: cfg.Log},
+		config: cfg, options: completed, settings: o.settings, cached: cached,
 		Server: &Server{
 			listener: cfg.Listener, profile: o.profile, loopback: kube.NewLoopback(drain.graceOver), drain: drain,
 			writes: newNamespaceWrites(), bootstrap: bootstrapToken(rand.Text()), storage: cfg.Storage, log: cfg.Log,
 			namespaces: completed.SystemNamespaces, stopGrace: o.settings.Serving.StopGrace.Duration,
+			files: certificateFiles{log: cfg.Log},
 		},
 	}
 	native, err := b.nativeConfig(ctx)

@@ -12,6 +12,7 @@ import (
 	apiserverinstall "k8s.io/apiserver/pkg/apis/apiserver/install"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/audit/policy"
+	"k8s.io/apiserver/pkg/authentication/token/tokenfile"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/util/cert"
@@ -42,8 +43,13 @@ func (o *Options) checkFiles() error {
 	}
 	check("serving.caFile", o.settings.Serving.CAFile, checkCertificates)
 	check("apiServer.admission.configFile", api.Admission.ConfigFile, o.checkAdmission)
-	check("apiServer.authentication.configFile", api.Authentication.ConfigFile, func(string) error {
-		return kube.CheckAuthenticationFile(o.upstream.Authentication)
+	authentication := o.upstream.Authentication
+	checkIssuers := func(string) error { return kube.CheckAuthenticationFile(authentication) }
+	check("apiServer.authentication.configFile", api.Authentication.ConfigFile, checkIssuers)
+	check("apiServer.flags.oidc-issuer-url", authentication.OIDC.IssuerURL, checkIssuers)
+	check("apiServer.flags.token-auth-file", authentication.TokenFile.TokenFile, func(path string) error {
+		_, err := tokenfile.NewCSV(path)
+		return err
 	})
 	check("apiServer.authentication.clientCAFile", api.Authentication.ClientCAFile, checkCertificates)
 	check("apiServer.audit.policyFile", api.Audit.PolicyFile, checkAudit)

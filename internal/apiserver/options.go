@@ -234,7 +234,9 @@ func (o *Options) setFlags(flags *pflag.FlagSet) error {
 			refuse("no such flag" + config.Suggest(name, flagNames(flags)) +
 				"; it must be one of kube-apiserver's generic flags")
 		default:
-			set(path, name, string(api.Flags[name]))
+			for value := range strings.SplitSeq(string(api.Flags[name]), "\n") {
+				set(path, name, value)
+			}
 		}
 	}
 	for _, argument := range o.settings.Arguments {
@@ -286,9 +288,10 @@ func (o *Options) validate() error {
 	if err := cmp.Or(badVersion, badSuite); err != nil {
 		report("apiServer.flags", []error{err}) // upstream checks them when it has written
 	}
-	if longest := u.Authentication.ServiceAccounts.MaxExpiration; longest != 0 && longest < time.Hour {
+	longest := u.Authentication.ServiceAccounts.MaxExpiration
+	if longest != 0 && (longest < time.Hour || longest > 1<<32*time.Second) {
 		errs = append(errs, &config.FieldError{Path: fields["service-account-max-token-expiration"],
-			Message: "must be 1h or more"})
+			Message: "must be between 1h and 2^32 seconds"})
 	}
 	return errors.Join(errs...)
 }

@@ -1,8 +1,12 @@
 package apiserver
 
 import (
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
@@ -38,6 +42,44 @@ func TestFlagsAreChecked(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestWhatTheStartWouldRefuse is refused before anything is written, too.
+func TestWhatTheStartWouldRefuse(t *testing.T) {
+	own := filepath.Join(t.TempDir(), "authentication.yaml")
+	const content = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt: [{issuer: {url: " + issuer +
+		", audiences: [a]}, claimMappings: {username: {claim: sub, prefix: ''}}}]\n"
+	if err := os.WriteFile(own, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		api  config.APIServer
+		want []string
+	}{
+		"an expiration that is too long": {config.APIServer{Authentication: config.Authentication{MaxTokenExpiration: config.Duration{Duration: 150 * 365 * 24 * time.Hour}}}, []string{"apiServer.authentication.maxTokenExpiration: must be between"}},
+		"the own issuer":                 {config.APIServer{Authentication: config.Authentication{ConfigFile: own}}, []string{"apiServer.authentication.configFile: ", "must not overlap with disallowed issuers"}},
+		"an issuer without TLS":          {config.APIServer{Flags: map[string]config.Scalar{"oidc-issuer-url": "http://issuer", "oidc-client-id": "a"}}, []string{"apiServer.flags.oidc-issuer-url: ", "must be https"}},
+		"no file of its authority":       {config.APIServer{Flags: map[string]config.Scalar{"oidc-issuer-url": "https://issuer", "oidc-client-id": "a", "oidc-ca-file": "/nope"}}, []string{"open /nope: "}},
+		"no file of tokens":              {config.APIServer{Flags: map[string]config.Scalar{"token-auth-file": "/nope.csv"}}, []string{"apiServer.flags.token-auth-file: open /nope.csv: "}},
+	} {
+		_, err := NewOptions(Settings{Serving: config.Default().Serving, APIServer: test.api})
+		for _, want := range test.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", name, err, want)
+			}
+		}
+	}
+}
+
+// TestFlagsWithSeveralValues are set once for each.
+func TestFlagsWithSeveralValues(t *testing.T) {
+	o, err := NewOptions(Settings{Serving: config.Default().Serving, APIServer: config.APIServer{Flags: map[string]config.Scalar{"service-account-issuer": "https://new,1\nhttps://old"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := o.upstream.Authentication.ServiceAccounts.Issuers; !slices.Equal(got, []string{"https://new,1", "https://old"}) {
+		t.Errorf("the issuers are %q", got)
 	}
 }
 

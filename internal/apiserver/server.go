@@ -42,6 +42,7 @@ type Server struct {
 	listener             *Listener
 	server               *genericapiserver.GenericAPIServer
 	loopback             *kube.Loopback
+	files                certificateFiles
 	informers            *readyInformers
 	registrations        aggregatorinformers.SharedInformerFactory
 	resources            *serverstorage.ResourceConfig

@@ -85,7 +85,7 @@ func (s *server) buildAPIServer(ctx context.Context) (*apiserver.Server, error) 
 		return nil, err
 	}
 	certificates := &admin.Certificates{Identity: s.identity, Alone: s.store.Alone,
-		ReloadClientCAs: s.options.ReloadClientCAs, Record: s.journal.RecordFiles}
+		Reload: api.ReloadCertificates, Record: s.journal.RecordFiles}
 	handlers := admin.Handlers(s.status, s.backups.Endpoint(), s.store, s.rotator, certificates)
 	maps.Copy(handlers, s.extension.API.Paths)
 	for path, handler := range handlers {

@@ -129,6 +129,10 @@ func newCertsRotate() *cobra.Command {
 			if !slices.Contains(pki.Kinds(), change.Rotate) {
 				return usageError(fmt.Errorf("%q cannot be rotated; allowed: %s", args[0], strings.Join(pki.Kinds(), ", ")))
 			}
+			if flags.plane != "" && change.Rotate == "server" {
+				return usageError(fmt.Errorf("clients of %s verify the server's own certificate: use \"kube-hyper-mini "+
+					"certs rotate server\" without --plane", flags.plane))
+			}
 			if change.Overlap < 0 {
 				return usageError(fmt.Errorf("--overlap %s is negative; 0s has no overlap", change.Overlap))
 			}

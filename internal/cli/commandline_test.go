@@ -55,6 +55,7 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"status", "--plane", ""}, "it is empty: name a ControlPlane"},
 		{[]string{"doctor", "--plane="}, "it is empty: name a ControlPlane"},
 		{[]string{"certs", "rotate", "client", "--plane", ""}, "it is empty: name a ControlPlane"},
+		{[]string{"certs", "rotate", "server", "--plane", "acme"}, `use "kube-hyper-mini certs rotate server" without --plane`},
 		{[]string{"backup", "save", "--plane", ""}, "it is empty: name a ControlPlane"},
 		{[]string{"undelete", "cm", "x", "--plane", ""}, "it is empty: name a ControlPlane"},
 		{[]string{"kubeconfig", "--plane", ""}, "it is empty: name a ControlPlane"},

@@ -6,6 +6,9 @@ import (
 	"os"
 	"time"
 
+	"k8s.io/client-go/informers/certificates"
+	"k8s.io/client-go/informers/core"
+	"k8s.io/client-go/informers/rbac"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/keyutil"
 	"k8s.io/klog/v2"
@@ -22,7 +25,7 @@ import (
 const certificateLife = 365 * 24 * time.Hour // kube-controller-manager's default
 
 func buildServiceAccounts(ctx context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
-	core := env.config.Informers.Core().V1()
+	core := core.New(env.informers, "", nil).V1()
 	c, err := serviceaccountcontroller.NewServiceAccountsController(klog.FromContext(ctx), core.ServiceAccounts(),
 		core.Namespaces(), client,
 		serviceaccountcontroller.DefaultServiceAccountsControllerOptions())
@@ -34,7 +37,7 @@ func buildRootCA(_ context.Context, env *environment, client kubernetes.Interfac
 	if err != nil {
 		return nil, fmt.Errorf("read the CA to publish: %w", err)
 	}
-	core := env.config.Informers.Core().V1()
+	core := core.New(env.informers, "", nil).V1()
 	c, err := rootcacertpublisher.NewPublisher(core.ConfigMaps(), core.Namespaces(), client, rootCA)
 	return func(ctx context.Context) { c.Run(ctx, workers) }, err
 }
@@ -52,7 +55,7 @@ func buildTokens(ctx context.Context, env *environment, client kubernetes.Interf
 	if err != nil {
 		return nil, err
 	}
-	core := env.config.Informers.Core().V1()
+	core := core.New(env.informers, "", nil).V1()
 	c, err := serviceaccountcontroller.NewTokensController(klog.FromContext(ctx), core.ServiceAccounts(),
 		core.Secrets(), client,
 		serviceaccountcontroller.TokensControllerOptions{TokenGenerator: generator, RootCA: rootCA})
@@ -74,30 +77,31 @@ func buildCSRSigning(ctx context.Context, env *environment, client kubernetes.In
 	pair := env.config.Files.ClientSigner
 	// One file has the certificate and its key: the controller would read a pair of two files
 	// while a rotation has replaced one of them.
-	requests := env.config.Informers.Certificates().V1().CertificateSigningRequests()
+	requests := certificates.New(env.informers, "", nil).V1().CertificateSigningRequests()
 	c, err := signer.NewKubeAPIServerClientCSRSigningController(ctx, client, requests, pair, pair, certificateLife)
 	return func(ctx context.Context) { c.Run(ctx, workers) }, err
 }
 
 func buildCSRApproving(ctx context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
-	requests := env.config.Informers.Certificates().V1().CertificateSigningRequests()
+	requests := certificates.New(env.informers, "", nil).V1().CertificateSigningRequests()
 	c := approver.NewCSRApprovingController(ctx, client, requests)
 	return func(ctx context.Context) { c.Run(ctx, workers) }, nil
 }
 
 func buildCSRCleaner(_ context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
-	requests := env.config.Informers.Certificates().V1().CertificateSigningRequests()
+	requests := certificates.New(env.informers, "", nil).V1().CertificateSigningRequests()
 	c := cleaner.NewCSRCleanerController(client.CertificatesV1().CertificateSigningRequests(), requests)
 	return func(ctx context.Context) { c.Run(ctx, workers) }, nil
 }
 
 func buildClusterRoleAggregation(_ context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
-	c := clusterroleaggregation.NewClusterRoleAggregation(env.config.Informers.Rbac().V1().ClusterRoles(), client.RbacV1())
+	roles := rbac.New(env.informers, "", nil).V1().ClusterRoles()
+	c := clusterroleaggregation.NewClusterRoleAggregation(roles, client.RbacV1())
 	return func(ctx context.Context) { c.Run(ctx, workers) }, nil
 }
 
 func buildBootstrapSigner(_ context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
-	core := env.config.Informers.Core().V1()
+	core := core.New(env.informers, "", nil).V1()
 	c, err := bootstrap.NewSigner(client, core.Secrets(), core.ConfigMaps(), bootstrap.DefaultSignerOptions())
 	if err != nil {
 		return nil, err
@@ -106,7 +110,7 @@ func buildBootstrapSigner(_ context.Context, env *environment, client kubernetes
 }
 
 func buildTokenCleaner(_ context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
-	c, err := bootstrap.NewTokenCleaner(client, env.config.Informers.Core().V1().Secrets(),
+	c, err := bootstrap.NewTokenCleaner(client, core.New(env.informers, "", nil).V1().Secrets(),
 		bootstrap.DefaultTokenCleanerOptions())
 	if err != nil {
 		return nil, err

@@ -11,7 +11,11 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/core"
+	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -34,6 +38,7 @@ type environment struct {
 	visible  *visibleTypes // the types that garbage collector and quota monitor
 	mapper   meta.ResettableRESTMapper
 
+	informers        ofTerm       // of built-in types, for core.New and the like
 	monitorInformers *informerSet // of the monitors of garbage collector and quota
 	graphMonitors    *monitors    // of the garbage collector
 	informersStarted chan struct{}
@@ -72,6 +77,7 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string, restart 
 	env.types = newDiscoverer(discoveryClient, cfg.Types.Remote, cfg.Log)
 	env.monitorInformers = newInformerSet(ctx, cfg.Informers, informerClient)
 	env.monitorInformers.typedStop = cfg.informersStop
+	env.informers = ofTerm{cfg.Informers, env.atEnd}
 	env.mapper = &typeMapper{types: env.types}
 	if err := env.chooseTypes(ctx); err != nil {
 		env.end()
@@ -88,7 +94,7 @@ func (e *environment) chooseTypes(ctx context.Context) error {
 	e.visible = newVisibleTypes(e.types, e.config, e.namedTypes)
 	e.monitorInformers.since = e.visible.since
 	if e.config.Types.Serves(resourceQuotas) {
-		if err := e.watchNames(e.config.Informers.Core().V1().ResourceQuotas().Informer()); err != nil {
+		if err := e.watchNames(core.New(e.informers, "", nil).V1().ResourceQuotas().Informer()); err != nil {
 			return fmt.Errorf("watch resource quotas: %w", err)
 		}
 	}
@@ -141,15 +147,41 @@ func (e *environment) atEnd(f func()) {
 	e.ends = append(e.ends, f)
 }
 
-// watch adds a handler to an informer until the controllers have stopped.
-func (e *environment) watch(informer cache.SharedInformer, handler cache.ResourceEventHandler) error {
-	registration, err := informer.AddEventHandler(handler)
-	if err != nil {
-		return err
+// ofTerm are informers that lose the handlers of the controllers when these have stopped.
+type ofTerm struct {
+	informers.SharedInformerFactory
+	atEnd func(func())
+}
+
+// InformerFor implements [informers.SharedInformerFactory].
+func (f ofTerm) InformerFor(o runtime.Object, make internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+	return termed{f.SharedInformerFactory.InformerFor(o, make), f.atEnd}
+}
+
+type termed struct {
+	cache.SharedIndexInformer
+	atEnd func(func())
+}
+
+// AddEventHandler implements [cache.SharedInformer].
+func (i termed) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{})
+}
+
+// AddEventHandlerWithResyncPeriod implements [cache.SharedInformer].
+func (i termed) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler,
+	period time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{ResyncPeriod: &period})
+}
+
+// AddEventHandlerWithOptions implements [cache.SharedInformer].
+func (i termed) AddEventHandlerWithOptions(handler cache.ResourceEventHandler,
+	options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+	registration, err := i.SharedIndexInformer.AddEventHandlerWithOptions(handler, options)
+	if err == nil { // one of the removal means that the informer has stopped
+		i.atEnd(func() { _ = i.RemoveEventHandler(registration) })
 	}
-	// An error means that the informer has stopped.
-	e.atEnd(func() { _ = informer.RemoveEventHandler(registration) })
-	return nil
+	return registration, err
 }
 
 // watchNames makes the types visible that the objects of an informer name.
@@ -157,7 +189,8 @@ func (e *environment) watchNames(informer cache.SharedIndexInformer) error {
 	e.mu.Lock()
 	e.naming = append(e.naming, informer.GetStore())
 	e.mu.Unlock()
-	return e.watch(informer, wakeWhenNamed(e.visible))
+	_, err := informer.AddEventHandler(wakeWhenNamed(e.visible))
+	return err
 }
 
 // namedTypes returns the types that ResourceQuotas and StorageVersionMigrations name.

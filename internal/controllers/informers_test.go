@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,7 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
-	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/informers/admissionregistration"
+	"k8s.io/client-go/informers/certificates"
+	"k8s.io/client-go/informers/core"
+	"k8s.io/client-go/informers/internalinterfaces"
+	"k8s.io/client-go/informers/rbac"
+	"k8s.io/client-go/informers/storagemigration"
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/tools/cache"
@@ -140,8 +146,10 @@ type countedInformer struct {
 func (c *countedInformer) Informer() cache.SharedIndexInformer { return c }
 func (c *countedInformer) Lister() cache.GenericLister         { return nil }
 
-func (c *countedInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	return c.AddEventHandlerWithResyncPeriod(handler, 0)
+func (c *countedInformer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+	registration, err := c.SharedIndexInformer.AddEventHandlerWithOptions(handler, options)
+	c.handlers[registration] = true
+	return registration, err
 }
 
 func (c *countedInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, period time.Duration) (cache.ResourceEventHandlerRegistration, error) {
@@ -166,19 +174,27 @@ func TestNoHandlersAreLeftAfterTheEnd(t *testing.T) {
 	counted := &countedInformer{typed.Informer(), map[cache.ResourceEventHandlerRegistration]bool{}}
 	set.watched[widgets] = &watchedType{informer: counted}
 	env := &environment{monitorInformers: set}
-	if err := env.watch(counted, cache.ResourceEventHandlerFuncs{}); err != nil {
-		t.Fatal(err)
+	shared, handler := ofTerm{countedFactory{set.typed, counted}, env.atEnd}, cache.ResourceEventHandlerFuncs{}
+	quotas := &kube.QuotaInformer{ResourceQuotaInformer: core.New(shared, "", nil).V1().ResourceQuotas()}
+	_, quotaErr := quotas.Informer().AddEventHandlerWithResyncPeriod(handler, 0)
+	_, secretErr := core.New(shared, "", nil).V1().Secrets().Informer().AddEventHandlerWithOptions(handler, cache.HandlerOptions{})
+	errs := []error{quotaErr, secretErr}
+	for _, informer := range []cache.SharedIndexInformer{
+		rbac.New(shared, "", nil).V1().ClusterRoles().Informer(), certificates.New(shared, "", nil).V1().CertificateSigningRequests().Informer(),
+		admissionregistration.New(shared, "", nil).V1().ValidatingAdmissionPolicies().Informer(),
+		storagemigration.New(shared, "", nil).V1beta1().StorageVersionMigrations().Informer(),
+	} {
+		_, err := informer.AddEventHandler(handler)
+		errs = append(errs, err)
 	}
-	quotas := &kube.QuotaInformer{ResourceQuotaInformer: countedQuotas{counted: counted}}
-	env.atEnd(quotas.RemoveHandler)
-	if _, err := quotas.Informer().AddEventHandlerWithResyncPeriod(cache.ResourceEventHandlerFuncs{}, 0); err != nil {
+	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
 	gc := env.newMonitors()
 	addMonitor(t, gc, widgets)
 	addMonitor(t, gc, widgets) // replaces the first
 	addMonitor(t, env.newMonitors(), widgets)
-	if len(counted.handlers) != 4 {
+	if len(counted.handlers) != 8 {
 		t.Fatalf("%d handlers while the controllers run", len(counted.handlers))
 	}
 	env.end()
@@ -187,13 +203,15 @@ func TestNoHandlersAreLeftAfterTheEnd(t *testing.T) {
 	}
 }
 
-// countedQuotas is an informer of quotas.
-type countedQuotas struct {
-	coreinformers.ResourceQuotaInformer
+// countedFactory has one informer for all types.
+type countedFactory struct {
+	informers.SharedInformerFactory
 	counted *countedInformer
 }
 
-func (c countedQuotas) Informer() cache.SharedIndexInformer { return c.counted }
+func (c countedFactory) InformerFor(runtime.Object, internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+	return c.counted
+}
 
 // filledInformer returns an informer that has listed one object.
 func filledInformer(t *testing.T, object *metav1.PartialObjectMetadata) informers.GenericInformer {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers/core"
 	"k8s.io/client-go/kubernetes"
 	listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/metadata"
@@ -56,15 +57,15 @@ func buildNamespaces(_ context.Context, env *environment, client kubernetes.Inte
 	n := &namespaces{
 		env:    env,
 		client: client, objects: objects,
-		lister:      env.config.Informers.Core().V1().Namespaces().Lister(),
+		lister:      core.New(env.informers, "", nil).V1().Namespaces().Lister(),
 		terminating: map[types.UID]time.Time{},
 	}
 	n.loop = reconcile.New(reconcile.Config[string]{
 		Name: "namespace", Workers: namespaceWorkers, Handle: n.handle,
 		MinRetry: minNamespaceRetry, MaxRetry: maxNamespaceRetry,
 	})
-	informer := env.config.Informers.Core().V1().Namespaces().Informer()
-	err = env.watch(informer, cache.ResourceEventHandlerFuncs{
+	informer := core.New(env.informers, "", nil).V1().Namespaces().Informer()
+	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    n.enqueue,
 		UpdateFunc: func(_, current any) { n.enqueue(current) },
 		DeleteFunc: n.forget,

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apiserver/pkg/features"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers/admissionregistration"
+	"k8s.io/client-go/informers/storagemigration"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/pager"
@@ -32,7 +34,7 @@ import (
 // It reads schemas from the server's OpenAPI when a policy needs them.
 // kube-controller-manager keeps the schemas of all built-in types in memory instead.
 func buildPolicyStatus(_ context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
-	policies := env.config.Informers.Admissionregistration().V1().ValidatingAdmissionPolicies()
+	policies := admissionregistration.New(env.informers, "", nil).V1().ValidatingAdmissionPolicies()
 	c, err := validatingadmissionpolicystatus.NewController(policies,
 		client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), &validating.TypeChecker{
 			SchemaResolver: &resolver.ClientDiscoveryResolver{Discovery: client.Discovery()},
@@ -64,7 +66,7 @@ func buildStorageVersionMigrator(ctx context.Context, env *environment, client k
 	if err != nil {
 		return nil, err
 	}
-	informer := env.config.Informers.Storagemigration().V1beta1().StorageVersionMigrations()
+	informer := storagemigration.New(env.informers, "", nil).V1beta1().StorageVersionMigrations()
 	if err := env.watchNames(informer.Informer()); err != nil {
 		return nil, fmt.Errorf("watch migrations: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/client-go/rest"
@@ -63,13 +64,18 @@ type Identity struct {
 	config Config
 
 	certificates *pki.Store
-	following    sync.Mutex // held while changes are passed on
 	encryption   string     // path of the EncryptionConfiguration in the data directory; empty if it is not used
 	newKey       bool       // this start has made that file
+	following    sync.Mutex // held while changes are passed on
+
+	behind   atomic.Bool                   // the last attempt to pass changes on has failed
+	fileKeys map[string][]crypto.PublicKey // of TokenKeyFiles, as last read
 }
 
 // New returns an identity that has read nothing yet.
-func New(cfg Config) *Identity { return &Identity{config: cfg} }
+func New(cfg Config) *Identity {
+	return &Identity{config: cfg, fileKeys: map[string][]crypto.PublicKey{}}
+}
 
 // Open returns the identity of a data directory that no server uses, over a store of
 // its certificates and keys. It is not to be run.

@@ -103,6 +103,9 @@ func (i *Identity) LogChanges(changes []pki.Change) {
 
 // renewed handles the result of a round of renewals.
 func (i *Identity) renewed(changes []pki.Change, err error) {
+	if err == nil && len(changes) == 0 && !i.behind.Load() {
+		return
+	}
 	i.LogChanges(changes)
 	if followErr := i.Follow(); err == nil {
 		err = followErr
@@ -116,9 +119,13 @@ func (i *Identity) renewed(changes []pki.Change, err error) {
 func (i *Identity) Follow() error {
 	i.following.Lock()
 	defer i.following.Unlock()
-	return errors.Join(i.readTokenKeys(), i.WriteKubeconfig())
+	err := errors.Join(i.readTokenKeys(), i.WriteKubeconfig())
+	i.behind.Store(err != nil)
+	return err
 }
 
+// readTokenKeys uses the keys of the data directory also if a file of TokenKeyFiles cannot be
+// read: one that was retired must not stay trusted.
 func (i *Identity) readTokenKeys() error {
 	keys, err := i.certificates.TokenKeys()
 	if err != nil {
@@ -126,16 +133,16 @@ func (i *Identity) readTokenKeys() error {
 	}
 	verify := append([]crypto.PublicKey{}, keys.Verify...)
 	for _, file := range i.config.TokenKeyFiles {
-		more, err := pki.ReadPublicKeys(file)
-		if err != nil {
-			return err
+		more, readErr := pki.ReadPublicKeys(file)
+		if err = errors.Join(err, readErr); readErr == nil {
+			i.fileKeys[file] = more
 		}
-		verify = append(verify, more...)
+		verify = append(verify, i.fileKeys[file]...)
 	}
-	if i.config.UseTokenKeys == nil {
-		return nil
+	if i.config.UseTokenKeys != nil {
+		err = errors.Join(err, i.config.UseTokenKeys(keys.Signer, verify))
 	}
-	return i.config.UseTokenKeys(keys.Signer, verify)
+	return err
 }
 
 // checkServing returns an error for a configured certificate that clients with the

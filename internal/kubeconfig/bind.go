@@ -2,6 +2,7 @@ package kubeconfig
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"strings"
 
@@ -30,8 +31,12 @@ func subjectOf(name string) *applyrbacv1.SubjectApplyConfiguration {
 // namespaces if it is empty, and says what it has done. A binding of that name that others
 // have made, with other subjects or another role, is an error.
 func Bind(ctx context.Context, client kubernetes.Interface, user, role, namespace string) (done string, err error) {
-	// RBAC allows each name that can be a segment of a path.
-	name := strings.NewReplacer("/", "-", "%", "-").Replace(user) + "-" + role
+	// RBAC allows each name that can be a segment of a path. Two users must not share a binding.
+	name := strings.NewReplacer("/", "-", "%", "-").Replace(user)
+	if name != user {
+		name += fmt.Sprintf("-%x", sha256.Sum256([]byte(user)))[:9]
+	}
+	name += "-" + role
 	reference := applyrbacv1.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(role)
 	options := metav1.ApplyOptions{FieldManager: "kube-hyper-mini-kubeconfig"}
 	if namespace == "" {

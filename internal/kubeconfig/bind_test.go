@@ -16,7 +16,7 @@ func TestBind(t *testing.T) {
 	}{
 		"a user in a namespace": {"jane", "edit", "team", `the ClusterRole edit in namespace team (rolebinding "jane-edit")`, rbacv1.UserKind},
 		"a user everywhere":     {"jane", "view", "", `in all namespaces (clusterrolebinding "jane-view")`, rbacv1.UserKind},
-		"a name with a slash":   {"oidc/jane", "view", "team", `"oidc-jane-view"`, rbacv1.UserKind},
+		"a name with a slash":   {"oidc/jane", "view", "team", `"oidc-jane-77090f80-view"`, rbacv1.UserKind},
 		"a service account":     {"system:serviceaccount:team:robot", "admin", "team", `"system:serviceaccount:team:robot-admin"`, rbacv1.ServiceAccountKind},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -45,5 +45,30 @@ func TestBind(t *testing.T) {
 				t.Errorf("subjects are %+v", subjects)
 			}
 		})
+	}
+}
+
+// TestBindUsersWithSimilarNames: each keeps its role.
+func TestBindUsersWithSimilarNames(t *testing.T) {
+	client, bound := fake.NewClientset(), map[string]bool{}
+	users := []string{"corp/jane", "corp%jane", "corp-jane"}
+	for _, user := range users {
+		if _, err := Bind(t.Context(), client, user, "edit", "team"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := client.RbacV1().RoleBindings("team").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, binding := range list.Items {
+		for _, subject := range binding.Subjects {
+			bound[subject.Name] = true
+		}
+	}
+	for _, user := range users {
+		if !bound[user] {
+			t.Errorf("%s is not bound: %v", user, bound)
+		}
 	}
 }

@@ -23,8 +23,8 @@ func (s *Store) Expiry() (map[string]time.Time, error) {
 }
 
 // Renew calls [Store.Ensure] every checkInterval, when overlaps end, after changes of
-// authorities and after failed changes, until ctx ends. After each round that changed
-// something or failed it calls done with the result.
+// authorities and after failed changes, until ctx ends. After each round it calls done with
+// the result.
 func (s *Store) Renew(ctx context.Context, done func(changes []Change, err error)) {
 	for {
 		changed := s.Changed() // before wait reads the state
@@ -34,9 +34,7 @@ func (s *Store) Renew(ctx context.Context, done func(changes []Change, err error
 		case <-changed:
 		case <-time.After(s.wait()):
 		}
-		if changes, err := s.Ensure(); err != nil || len(changes) > 0 {
-			done(changes, err)
-		}
+		done(s.Ensure())
 	}
 }
 

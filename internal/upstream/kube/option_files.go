@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/apis/apiserver"
 	apiserverinstall "k8s.io/apiserver/pkg/apis/apiserver/install"
 	"k8s.io/apiserver/pkg/apis/apiserver/validation"
+	"k8s.io/apiserver/pkg/authentication/cel"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 )
 
@@ -24,13 +25,17 @@ import (
 // Breaks: a file is accepted by the check and refused by the start, or the other way
 //   round. Tests: TestBadFiles.
 
-// CheckAuthenticationFile checks the authentication file that the options name. It
+// CheckAuthenticationFile checks the authentication file, or the flags for one issuer, of the options. It
 // ignores the files of the identity, which may not exist yet.
 func CheckAuthenticationFile(options *kubeoptions.BuiltInAuthenticationOptions) error {
 	authentication := *options
 	authentication.ClientCert, authentication.RequestHeader, authentication.ServiceAccounts = nil, nil, nil
-	_, err := authentication.ToAuthenticationConfig()
-	return err
+	read, err := authentication.ToAuthenticationConfig()
+	if err != nil {
+		return err
+	}
+	return validation.ValidateAuthenticationConfiguration(cel.NewDefaultCompiler(), read.AuthenticationConfig,
+		options.ServiceAccounts.Issuers).ToAggregate()
 }
 
 // CheckEncryptionFile checks an encryption file without connecting to KMS plugins, as

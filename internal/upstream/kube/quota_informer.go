@@ -34,24 +34,13 @@ import (
 type QuotaInformer struct {
 	coreinformers.ResourceQuotaInformer
 
-	mu           sync.Mutex
-	handler      cache.ResourceEventHandler
-	registration cache.ResourceEventHandlerRegistration
+	mu      sync.Mutex
+	handler cache.ResourceEventHandler
 }
 
 // Informer implements [coreinformers.ResourceQuotaInformer].
 func (q *QuotaInformer) Informer() cache.SharedIndexInformer {
 	return handlerCapture{q.ResourceQuotaInformer.Informer(), q}
-}
-
-// RemoveHandler removes the handler of the controller.
-func (q *QuotaInformer) RemoveHandler() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.registration != nil {
-		// An error means that the informer has stopped.
-		_ = q.ResourceQuotaInformer.Informer().RemoveEventHandler(q.registration)
-	}
 }
 
 // Recalculate makes the controller calculate the quotas for which affected returns true.
@@ -82,12 +71,5 @@ func (c handlerCapture) AddEventHandlerWithResyncPeriod(handler cache.ResourceEv
 	c.of.mu.Lock()
 	c.of.handler = handler
 	c.of.mu.Unlock()
-	registration, err := c.SharedIndexInformer.AddEventHandlerWithResyncPeriod(handler, period)
-	if err != nil {
-		return nil, err
-	}
-	c.of.mu.Lock()
-	c.of.registration = registration
-	c.of.mu.Unlock()
-	return registration, nil
+	return c.SharedIndexInformer.AddEventHandlerWithResyncPeriod(handler, period)
 }
