@@ -71,15 +71,17 @@ func TestDisabledAPIs(t *testing.T) {
 	}
 }
 
-// TestEnabledAPIs: APIs that are off by default can be enabled.
+// TestEnabledAPIs: APIs that are off by default can be enabled, and those that a feature needs
+// are on with it.
 func TestEnabledAPIs(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t, "--config", harness.ConfigFile(t, `apiServer:
   runtimeConfig: {certificates.k8s.io/v1beta1: true}
-  featureGates: {ClusterTrustBundle: true}
+  featureGates: {ClusterTrustBundle: true, CoordinatedLeaderElection: true, StorageVersionAPI: true}
 controllerManager: {controllers: ["*", bootstrap-signer-controller, -garbage-collector-controller]}
 `))
-	harness.Contains(t, s.Kubectl("", "api-versions"), "certificates.k8s.io/v1beta1")
+	harness.Contains(t, s.Kubectl("", "api-versions"), "certificates.k8s.io/v1beta1", "coordination.k8s.io/v1beta1",
+		"internal.apiserver.k8s.io/v1alpha1")
 	var status struct{ Controllers []string }
 	if err := json.Unmarshal([]byte(s.Status("-o", "json")), &status); err != nil {
 		t.Fatal(err)
@@ -94,15 +96,16 @@ controllerManager: {controllers: ["*", bootstrap-signer-controller, -garbage-col
 func TestAPIsThatCannotBeDisabled(t *testing.T) {
 	t.Parallel()
 	for config, want := range map[string]string{
-		"{runtimeConfig: {v1: false}}":                                                             "secrets cannot be disabled",
-		"{runtimeConfig: {v1/namespaces: false}}":                                                  "namespaces cannot be disabled",
-		"{runtimeConfig: {apiextensions.k8s.io/v1: false}}":                                        "customresourcedefinitions.apiextensions.k8s.io cannot be disabled",
-		"{runtimeConfig: {apiregistration.k8s.io/v1: false}}":                                      "apiservices.apiregistration.k8s.io cannot be disabled",
-		"{runtimeConfig: {rbac.authorization.k8s.io/v1: false}}":                                   "apiServer.authorization.configFile",
-		"{runtimeConfig: {flowcontrol.apiserver.k8s.io/v1: false}}":                                "apiServer.flowControl.enabled",
-		"{runtimeConfig: {nobodys.example.com/v1: false}}":                                         "apiServer.runtimeConfig: unknown api groups nobodys.example.com/v1",
-		"{runtimeConfig: {v1/resourcequotas: false}, admission: {enablePlugins: [ResourceQuota]}}": "ResourceQuota watches resourcequotas",
-		"{admission: {enablePlugins: [PodSecurity]}}":                                              "PodSecurity watches pods, which this server does not serve",
+		"{runtimeConfig: {v1: false}}":                                                                           "secrets cannot be disabled",
+		"{runtimeConfig: {v1/namespaces: false}}":                                                                "namespaces cannot be disabled",
+		"{runtimeConfig: {apiextensions.k8s.io/v1: false}}":                                                      "customresourcedefinitions.apiextensions.k8s.io cannot be disabled",
+		"{runtimeConfig: {apiregistration.k8s.io/v1: false}}":                                                    "apiservices.apiregistration.k8s.io cannot be disabled",
+		"{runtimeConfig: {rbac.authorization.k8s.io/v1: false}}":                                                 "apiServer.authorization.configFile",
+		"{runtimeConfig: {flowcontrol.apiserver.k8s.io/v1: false}}":                                              "apiServer.flowControl.enabled",
+		"{runtimeConfig: {nobodys.example.com/v1: false}}":                                                       "apiServer.runtimeConfig: unknown api groups nobodys.example.com/v1",
+		"{runtimeConfig: {v1/resourcequotas: false}, admission: {enablePlugins: [ResourceQuota]}}":               "ResourceQuota watches resourcequotas",
+		"{runtimeConfig: {coordination.k8s.io/v1beta1: false}, featureGates: {CoordinatedLeaderElection: true}}": "leasecandidates of coordination.k8s.io/v1beta1 cannot be disabled",
+		"{admission: {enablePlugins: [PodSecurity]}}":                                                            "PodSecurity watches pods, which this server does not serve",
 	} {
 		harness.Contains(t, harness.Runs(t, harness.ExitUsage, "config", "validate", harness.ConfigFile(t, "apiServer: "+config)), "error: ", want)
 	}

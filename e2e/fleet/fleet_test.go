@@ -50,6 +50,18 @@ func TestStopWhileEtcdIsUnreachable(t *testing.T) {
 	}
 }
 
+// TestStopAfterEtcdHasGone: the attempts to renew the identity lease do not hold up the stop.
+func TestStopAfterEtcdHasGone(t *testing.T) {
+	t.Parallel()
+	members := cluster(t, 1)
+	s := server(t, endpoints(members), "")
+	members[0].kill()
+	s.WaitLog("renewing this server's key in etcd failed") // later than upstream renews the lease
+	if code := s.Stop(); code != 0 {
+		t.Errorf("it ended with exit code %d", code)
+	}
+}
+
 // TestNewTokensAreValidOnEveryServer: a token that one server has issued is
 // valid on another one at once, before the caches of that one have received the
 // service account.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	apiserverinternalv1alpha1 "k8s.io/api/apiserverinternal/v1alpha1"
+	coordinationv1beta1 "k8s.io/api/coordination/v1beta1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -19,9 +21,12 @@ import (
 	mutatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/mutating"
 	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
 	"k8s.io/apiserver/pkg/authorization/cel"
+	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/server/resourceconfig"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/featuregate"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
@@ -64,6 +69,13 @@ var essentials = []struct {
 	{apiregistrationv1.SchemeGroupVersion.WithResource("apiservices"), "the aggregator routes requests by them"},
 }
 
+// gated are resources without which the server is never ready while a feature gate is on. Their
+// versions are then on by default, also in control planes, which have the gates of the process.
+var gated = map[featuregate.Feature]schema.GroupVersionResource{
+	features.CoordinatedLeaderElection: coordinationv1beta1.SchemeGroupVersion.WithResource("leasecandidates"),
+	features.StorageVersionAPI:         apiserverinternalv1alpha1.SchemeGroupVersion.WithResource("storageversions"),
+}
+
 // served has the resources that the three servers of the chain serve.
 type served []*serverstorage.ResourceConfig
 
@@ -94,8 +106,12 @@ func (s served) has(resource schema.GroupVersionResource) bool {
 }
 
 // matchEnablement returns an error if the configuration disables what the server needs,
-// and disables the admission plugins whose resources are not served.
+// and disables the admission plugins whose resources are not served. It sets the feature
+// gates before, by which some are served.
 func (o *Options) matchEnablement() error {
+	if err := o.upstream.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
+		return &config.FieldError{Path: "apiServer.featureGates", Message: err.Error()}
+	}
 	served, err := o.served()
 	if err != nil {
 		return err
@@ -105,6 +121,12 @@ func (o *Options) matchEnablement() error {
 		if !served.has(essential.resource) {
 			errs = append(errs, &config.FieldError{Path: "apiServer.runtimeConfig",
 				Message: fmt.Sprintf("%s cannot be disabled: %s", essential.resource.GroupResource(), essential.why)})
+		}
+	}
+	for gate, resource := range gated {
+		if utilfeature.DefaultFeatureGate.Enabled(gate) && !served.has(resource) {
+			errs = append(errs, &config.FieldError{Path: "apiServer.runtimeConfig", Message: fmt.Sprintf(
+				"%s of %s cannot be disabled: the feature gate %s needs them", resource.Resource, resource.GroupVersion(), gate)})
 		}
 	}
 	roles := rbacv1.SchemeGroupVersion.WithResource("clusterroles")

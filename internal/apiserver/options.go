@@ -259,9 +259,6 @@ func (o *Options) Storage() storage.Config {
 // of its section.
 func (o *Options) validate() error {
 	u := o.upstream
-	if err := u.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
-		return &config.FieldError{Path: "apiServer.featureGates", Message: err.Error()}
-	}
 	var errs []error
 	known := map[string]bool{}
 	report := func(path string, found []error) {

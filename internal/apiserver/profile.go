@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/server/egressselector"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	client "k8s.io/client-go/kubernetes"
 	"k8s.io/kube-openapi/pkg/common"
@@ -48,10 +49,16 @@ func newProfile(name string) profile {
 // resources are the API versions that are on by default, and those that can be
 // switched on.
 func (p profile) resources() *serverstorage.ResourceConfig {
+	resources := kube.DefaultResources()
 	if p.all != nil {
-		return kubernetes.Resources()
+		resources = kubernetes.Resources()
 	}
-	return kube.DefaultResources()
+	for gate, resource := range gated {
+		if utilfeature.DefaultFeatureGate.Enabled(gate) {
+			resources.EnableVersions(resource.GroupVersion())
+		}
+	}
+	return resources
 }
 
 // definitions is the source of the OpenAPI schemas.

@@ -80,7 +80,7 @@ func (s *Server) FillCaches(ctx context.Context) { s.caches.fill(ctx) }
 func (s *Server) Run(ctx context.Context, ready func()) error {
 	serving, ctx := errgroup.WithContext(ctx)
 	failed := make(chan error, 1)
-	err := kube.GuardHooks(s.server, func(err error) {
+	err := kube.GuardHooks(ctx, s.server, func(err error) {
 		select {
 		case failed <- err:
 		default: // another one has failed

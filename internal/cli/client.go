@@ -218,7 +218,7 @@ func (f *clientFlags) url(cmd *cobra.Command, data []byte) (string, error) {
 // unanswered returns the error of a server that does not answer or is not ready, with the remedy.
 func (f *clientFlags) unanswered(err error) error {
 	if f.kubeconfig == "" && f.complete != nil && errors.Is(err, admin.ErrNoAnswer) {
-		err = fmt.Errorf("%w Start it with %s", err, startCommand(f.complete))
+		err = fmt.Errorf("%w If it runs, its log says what it waits for. Start it with %s", err, startCommand(f.complete))
 	}
 	return &exitError{ExitNotReady, err}
 }
@@ -248,7 +248,8 @@ func readAdminKubeconfig(cmd *cobra.Command, flags *configFlags) ([]byte, error)
 	data, err := os.ReadFile(cfg.Kubeconfig.Path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, &exitError{ExitNotReady, fmt.Errorf("no kubeconfig at %s: start the server first, or name its "+
-			"--data-dir or --config", cfg.Kubeconfig.Path)}
+			"--data-dir or --config; etcd and controllers serve no API, name those of an API server",
+			cfg.Kubeconfig.Path)}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig: %w", err)

@@ -71,8 +71,8 @@ func (d *directory) examine(ctx context.Context) error {
 	d.check("certificates", d.certificates)
 	d.check("encryption", d.encryption)
 	d.check("disk", d.disk)
-	if len(d.config.External.Endpoints) == 0 {
-		d.database(ctx)
+	if embedded := len(d.config.External.Endpoints) == 0; embedded || !d.Running {
+		d.database(ctx, embedded)
 	}
 	d.sort()
 	return nil
@@ -195,10 +195,13 @@ func (d *directory) disk(add func(Finding)) error {
 	return nil
 }
 
-// database checks the files of the embedded etcd, which no server may use meanwhile.
-func (d *directory) database(ctx context.Context) {
+// database checks the files of the embedded etcd, which no server may use meanwhile; also for an
+// external one, that no server hangs.
+func (d *directory) database(ctx context.Context, embedded bool) {
 	dir := filepath.Join(d.config.DataDir, "etcd")
-	d.check("quota", func(add func(Finding)) error { return d.quota(add, dir) })
+	if embedded {
+		d.check("quota", func(add func(Finding)) error { return d.quota(add, dir) })
+	}
 	if d.Running {
 		d.skip("database", "the server runs: it has checked the database at its start")
 		return
@@ -211,7 +214,7 @@ func (d *directory) database(ctx context.Context) {
 			}
 			add(Finding{Severity: Failure, Object: d.config.DataDir, Problem: "a process holds the data directory " +
 				"and does not answer as its server: " + err.Error(),
-				Remedy: "read its log; if it hangs, send it SIGTERM twice, and start it again"})
+				Remedy: "read its log, which says what it waits for; if it hangs, send it SIGTERM twice, and start it again"})
 			return nil
 		})
 		d.skip("database", "a process holds the data directory")
@@ -222,7 +225,9 @@ func (d *directory) database(ctx context.Context) {
 		return
 	}
 	d.Stopped = true
-	d.check("database", func(add func(Finding)) error { return d.integrity(ctx, add, dir) })
+	if embedded {
+		d.check("database", func(add func(Finding)) error { return d.integrity(ctx, add, dir) })
+	}
 	if err := release(); err != nil {
 		d.skip("lock", "%v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/admin"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/manifests"
@@ -69,6 +71,7 @@ func TestState(t *testing.T) {
 		"":                     func(*admin.Status) {},
 		"waits for etcd":       func(s *admin.Status) { s.Ready, s.Reason = false, "waits for etcd" },
 		"the database is full": func(s *admin.Status) { s.Database.ReadOnly = "the database is full" },
+		"alarm: NOSPACE":       func(s *admin.Status) { s.Database.Error = "alarm: NOSPACE" },
 		"90 B of its quota":    func(s *admin.Status) { s.Database = admin.Database{NearQuota: true, SizeBytes: 90, QuotaBytes: 100} },
 		"disk on fire":         func(s *admin.Status) { s.Backups.Error = "disk on fire" },
 		"bucket is gone":       func(s *admin.Status) { s.Journal = &journal.Account{Destination: "s3://b", Error: "bucket is gone"} },
@@ -85,6 +88,37 @@ func TestState(t *testing.T) {
 			t.Errorf("the command for the backup: %+v", f)
 		}
 	}
+}
+
+// TestHeldDirectory: a process that holds the directory and does not answer is a finding, also with an
+// external etcd; without one, the server is stopped.
+func TestHeldDirectory(t *testing.T) {
+	dir := t.TempDir()
+	kubeconfig, stamp := filepath.Join(dir, "admin.kubeconfig"), `{"format": 1, "version": "v1.0.0", "kubernetes": "v1.36.0", "etcd": "3.6.0"}`
+	err := errors.Join(os.WriteFile(kubeconfig, nil, 0o600), os.WriteFile(filepath.Join(dir, "version.json"), []byte(stamp), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(what string, held bool) {
+		t.Helper()
+		report, err := Directory(t.Context(), &Config{DataDir: dir, Kubeconfig: kubeconfig, External: config.ExternalEtcd{Endpoints: []string{"http://127.0.0.1:1"}},
+			Certificates: func() ([]pki.Entry, error) { return nil, nil }}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := slices.ContainsFunc(report.Findings, func(f Finding) bool { return f.Check == "server" }); found != held || report.Stopped == held {
+			t.Errorf("%s: %+v", what, report)
+		}
+	}
+	release, err := datadir.Hold(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check("a process holds it", true)
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+	check("nobody holds it", false)
 }
 
 // TestEncryption: the key of a server that was used must exist and be readable, unless another file has it or

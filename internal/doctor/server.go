@@ -120,6 +120,9 @@ func (s *server) state(add func(Finding)) {
 		add(Finding{Severity: Failure, Object: url, Problem: "it refuses writes: " + database.ReadOnly,
 			Remedy: "make room as the reason says; " + program + " defrag returns free space of the database to the " +
 				"disk"})
+	case database.Error != "":
+		add(Finding{Severity: Failure, Object: url, Problem: "the database: " + database.Error,
+			Remedy: "remove the cause; the log of etcd says more"})
 	case database.NearQuota:
 		checkQuota(add, url, database.SizeBytes, database.QuotaBytes)
 	}

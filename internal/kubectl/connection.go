@@ -56,6 +56,9 @@ func (c Connection) hint(message string) string {
 	if !c.Generic || !notServed.MatchString(message) {
 		return ""
 	}
+	if strings.Contains(message, "RESTMappings to prune") {
+		return "\nName the types with --prune-allowlist, or use --applyset: this server lacks some that kubectl prunes."
+	}
 	return "\nThis server has no workloads. With --profile kubernetes (server, run) or apis.profile in the " +
 		"configuration, it stores them as data."
 }

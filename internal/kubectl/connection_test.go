@@ -23,6 +23,10 @@ func TestHint(t *testing.T) {
 			t.Errorf("of a server with the profile kubernetes, or another: %s", got)
 		}
 	}
+	const prune = `error: error retrieving RESTMappings to prune: invalid resource /v1, Kind=Endpoints, Namespaced=true: no matches for kind "Endpoints" in version "v1"`
+	if got := (Connection{Generic: true}).hint(prune); !strings.Contains(got, "--prune-allowlist") {
+		t.Errorf("of a prune: %q", got)
+	}
 	const late = "error: unknown flag: --plane\nSee 'kubectl get --help' for usage."
 	if got := (Connection{}).hint(late); !strings.Contains(got, "Put --plane before the command") {
 		t.Errorf("of a flag after the command: %q", got)

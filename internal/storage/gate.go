@@ -95,8 +95,8 @@ func (c *Connection) explain(err error) error {
 	if !errors.Is(err, rpctypes.ErrNoSpace) {
 		return err
 	}
-	message := "the database of etcd is full: reads and deletions are served, other writes are refused; delete " +
-		"objects, or raise the quota of etcd"
+	message := "the database of etcd is full: reads and deletions are served, other writes are refused (so " +
+		"namespaces and objects with finalizers cannot be deleted); delete others, or raise the quota of etcd"
 	if c.Gate != nil {
 		message = cmp.Or(c.Gate.Refusal(), message)
 	}

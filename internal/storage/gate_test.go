@@ -2,8 +2,10 @@ package storage
 
 import (
 	"context"
+	"strings"
 	"testing"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
@@ -38,5 +40,12 @@ func TestDeletionsThatWrite(t *testing.T) {
 		if _, err := kv.Txn(ctx).Then(clientv3.OpPut("/a", "x")).Commit(); err != nil || gate.bytes != want {
 			t.Errorf("the gate of a %s has %d bytes: %v", verb, gate.bytes, err)
 		}
+	}
+}
+
+// TestFullExternalEtcd: the error says which deletions are refused, too.
+func TestFullExternalEtcd(t *testing.T) {
+	if err := (&Connection{}).explain(rpctypes.ErrNoSpace); !strings.Contains(err.Error(), "finalizers cannot be deleted") {
+		t.Error(err)
 	}
 }

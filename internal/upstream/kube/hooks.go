@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 
@@ -25,7 +26,8 @@ import (
 //   flow control fails when its server stops before it has written its objects, and writes
 //   them also where it is off. The RBAC hook waits a second before its first attempt. The hook
 //   for discovery waits up to 5 s for remote servers that do not answer. The identity lease is
-//   for other servers, and its controller holds up the stop while the lease cannot be written.
+//   for other servers, and its controller holds up the stop while the lease cannot be written,
+//   unless its context ends first.
 //   The tracking of legacy tokens has a watch of its own, for a cleaner that does not run here.
 // Gain: without the wait of the RBAC hook a start takes a second less (bench, start;
 //   trial); the warm start with a silent aggregated server takes half a second, and 23 s
@@ -52,8 +54,9 @@ const (
 )
 
 // GuardHooks hands failures of the server's post-start hooks to fail. A failure after the
-// server has begun to stop is ignored.
-func GuardHooks(server *genericapiserver.GenericAPIServer, fail func(error)) error {
+// server has begun to stop is ignored. [IdentityLeaseHook] ends with ctx, the start of the stop:
+// upstream's stop waits for its attempt to write, which has no end while etcd is away.
+func GuardHooks(ctx context.Context, server *genericapiserver.GenericAPIServer, fail func(error)) error {
 	hooks := reflect.ValueOf(server.PostStartHooks())
 	for _, name := range hooks.MapKeys() {
 		entry := reflect.New(hooks.Type().Elem())
@@ -64,6 +67,9 @@ func GuardHooks(server *genericapiserver.GenericAPIServer, fail func(error)) err
 		}
 		run := *hook
 		*hook = func(hook genericapiserver.PostStartHookContext) error {
+			if name.String() == IdentityLeaseHook {
+				hook.Context = ctx
+			}
 			if err := run(hook); err != nil && hook.Err() == nil {
 				fail(fmt.Errorf("the post-start hook %s failed: %w", name, err))
 				<-hook.Done() // it must not count as done

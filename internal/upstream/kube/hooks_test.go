@@ -52,7 +52,7 @@ func TestHooksExist(t *testing.T) {
 }
 
 // TestGuardHooks: a hook that fails does not end the process, and one that fails because its
-// server stops is no failure.
+// server stops is no failure. Only that of the identity lease ends when the stop begins.
 func TestGuardHooks(t *testing.T) {
 	c := genericapiserver.NewConfig(serializer.NewCodecFactory(runtime.NewScheme()))
 	c.LoopbackClientConfig, c.ExternalAddress, c.EffectiveVersion = &rest.Config{}, "localhost:1", compatibility.DefaultBuildEffectiveVersion()
@@ -60,13 +60,18 @@ func TestGuardHooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stopped := make(chan struct{})
+	stopped, leaseEnded := make(chan struct{}), make(chan struct{})
 	hooks := map[string]genericapiserver.PostStartHookFunc{
 		"fails": func(genericapiserver.PostStartHookContext) error { return errors.New("for good") },
 		"stops": func(hook genericapiserver.PostStartHookContext) error {
 			defer close(stopped)
 			<-hook.Done()
 			return hook.Err()
+		},
+		IdentityLeaseHook: func(hook genericapiserver.PostStartHookContext) error {
+			defer close(leaseEnded)
+			<-hook.Done()
+			return nil
 		},
 	}
 	for name, hook := range hooks {
@@ -75,7 +80,9 @@ func TestGuardHooks(t *testing.T) {
 		}
 	}
 	failed := make(chan error, len(hooks))
-	if err := GuardHooks(server, func(err error) { failed <- err }); err != nil {
+	stop, stopBegins := context.WithCancel(t.Context())
+	defer stopBegins()
+	if err := GuardHooks(stop, server, func(err error) { failed <- err }); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -83,6 +90,13 @@ func TestGuardHooks(t *testing.T) {
 	server.RunPostStartHooks(ctx)
 	if err := <-failed; !strings.Contains(err.Error(), "the post-start hook fails failed: for good") {
 		t.Error(err)
+	}
+	stopBegins()
+	<-leaseEnded
+	select {
+	case <-stopped:
+		t.Error("another hook than that of the identity lease ends before the requests are drained")
+	default:
 	}
 	cancel()
 	<-stopped
