@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -87,6 +88,10 @@ apiServer:
 	if diff := cmp.Diff(want, cfg.APIServer.Flags); diff != "" {
 		t.Errorf("flags (-want +got):\n%s", diff)
 	}
+	again, err := json.Marshal(cfg.APIServer.Flags["service-account-issuer"])
+	if err != nil || string(again) != `["https://a","2"]` {
+		t.Errorf("a list of a flag is rendered as %s, %v", again, err)
+	}
 	if got := cfg.APIServer.RuntimeConfig["coordination.k8s.io/v1beta1"]; got != "true" {
 		t.Errorf("runtimeConfig has %q", got)
 	}
@@ -135,6 +140,8 @@ func TestLoadRefuses(t *testing.T) {
 		"a number for a string":      {header + "dataDir: 12\n", []string{`:3: dataDir: must be a string (put it in quotes), got "12"`}},
 		"a string for a number":      {header + "serving:\n  port: \"6443\"\n", []string{`:4: serving.port: must be a whole number, got "6443"`}},
 		"a string for a boolean":     {header + "etcd: {embedded: {fsync: \"no\"}}\n", []string{`:3: etcd.embedded.fsync: must be true or false, got "no"`}},
+		"a list without flags":       {header + "apiServer: {flags: {goaway-chance: []}}\n", []string{":3: apiServer.flags.goaway-chance: has no items"}},
+		"a list in a list of flags":  {header + "apiServer: {flags: {v: [[1]]}}\n", []string{":3: apiServer.flags.v[0]: must be a string, number or boolean, got a list"}},
 		"a mapping for a list":       {header + "serving: {extraSANs: {}}\n", []string{"serving.extraSANs: must be a list, got a mapping"}},
 		"an item without a value":    {header + "apiServer: {encryption: {resources: [secrets, ~]}}\n", []string{":3: apiServer.encryption.resources[1]: has no value; write one, or remove the item"}},
 		"a list for a mapping":       {header + "serving: []\n", []string{"serving: must be a mapping, got a list"}},

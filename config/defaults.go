@@ -89,6 +89,17 @@ func (c *ServerConfiguration) Complete() error {
 	return nil
 }
 
+// Relocate sets another data directory, and moves the kubeconfig and the backups with it if they are
+// in the former one: the configuration in a backup has the paths of the server that made it.
+func (c *ServerConfiguration) Relocate(dir string) {
+	for _, path := range []*string{&c.Kubeconfig.Path, &c.Backup.Dir} {
+		if below, err := filepath.Rel(c.DataDir, *path); err == nil && filepath.IsAbs(*path) && filepath.IsLocal(below) {
+			*path = filepath.Join(dir, below)
+		}
+	}
+	c.DataDir = dir
+}
+
 func defaultDataDir(root bool, xdgDataHome string, home func() (string, error)) (string, error) {
 	const name = "kube-hyper-mini"
 	if root {

@@ -243,6 +243,14 @@ type FileMode string
 // list there, and lines here.
 type Scalar string
 
+// MarshalJSON writes several lines as a list.
+func (s Scalar) MarshalJSON() ([]byte, error) {
+	if lines := strings.Split(string(s), "\n"); len(lines) > 1 {
+		return json.Marshal(lines)
+	}
+	return json.Marshal(string(s))
+}
+
 // UnmarshalJSON accepts a JSON string, number or boolean, or a list of them.
 func (s *Scalar) UnmarshalJSON(data []byte) error {
 	var v any

@@ -51,7 +51,7 @@ func TestStatusCommand(t *testing.T) {
 
 	s := harness.Launch(t, dir)
 	// With --wait, for scripts that have just started the server.
-	harness.Contains(t, s.Status(), "ready", "since", "etcd", "controllers", "certificate", "quota 8.0 GiB")
+	harness.Contains(t, s.Status(), "ready", "since", "etcd", "certificate", "quota 8.0 GiB")
 	var status struct {
 		Ready        bool
 		ReadySince   time.Time

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -51,6 +52,9 @@ var ErrNoAnswer = errors.New("is it running?")
 // credentials failed.
 var ErrNoCredentials = errors.New("run it by hand to see why")
 
+// ErrAnotherServer is in errors about a server whose certificate the kubeconfig does not trust.
+var ErrAnotherServer = errors.New("get its kubeconfig")
+
 // NoAnswer returns the error of a request to a server that does not answer, without the
 // request, which users have not made.
 func NoAnswer(host string, err error) error {
@@ -60,6 +64,9 @@ func NoAnswer(host string, err error) error {
 	}
 	if strings.HasPrefix(err.Error(), "getting credentials: ") { // of client-go, for an exec plugin
 		return fmt.Errorf("the command of the kubeconfig that makes the credentials fails (%w): %w", err, ErrNoCredentials)
+	}
+	if another := (*tls.CertificateVerificationError)(nil); errors.As(err, &another) {
+		return fmt.Errorf("the server at %s is not that of the kubeconfig (%w): %w", host, err, ErrAnotherServer)
 	}
 	return fmt.Errorf("the server at %s does not answer (%w): %w", host, err, ErrNoAnswer)
 }

@@ -10,6 +10,7 @@ import (
 	apiserverinternalv1alpha1 "k8s.io/api/apiserverinternal/v1alpha1"
 	coordinationv1beta1 "k8s.io/api/coordination/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsapiserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
@@ -128,6 +129,11 @@ func (o *Options) matchEnablement() error {
 			errs = append(errs, &config.FieldError{Path: "apiServer.runtimeConfig", Message: fmt.Sprintf(
 				"%s of %s cannot be disabled: the feature gate %s needs them", resource.Resource, resource.GroupVersion(), gate)})
 		}
+	}
+	flows := flowcontrolv1.SchemeGroupVersion.WithResource("flowschemas")
+	if !served.has(flows) && o.settings.APIServer.FlowControl.Enabled {
+		errs = append(errs, &config.FieldError{Path: "apiServer.runtimeConfig", Message: flows.GroupResource().String() +
+			" cannot be disabled: API priority and fairness reads them; set apiServer.flowControl.enabled: false too"})
 	}
 	roles := rbacv1.SchemeGroupVersion.WithResource("clusterroles")
 	if !served.has(roles) && o.settings.APIServer.Authorization.ConfigFile == "" {

@@ -2,7 +2,6 @@ package appliance
 
 import (
 	"context"
-	"path/filepath"
 
 	"k8s.io/client-go/rest"
 
@@ -37,17 +36,8 @@ type Running struct {
 // DataDir is the path of the data directory.
 func (c *Checked) DataDir() string { return c.config.DataDir }
 
-// Relocate moves the server to another data directory, with the files that the configuration
-// has in it by default. Call it before [Run].
-func (c *Checked) Relocate(dir string) {
-	old := c.config.DataDir
-	for _, path := range []*string{&c.config.Kubeconfig.Path, &c.config.Backup.Dir} {
-		if below, err := filepath.Rel(old, *path); err == nil && filepath.IsLocal(below) {
-			*path = filepath.Join(dir, below)
-		}
-	}
-	c.config.DataDir = dir
-}
+// Relocate moves the server to another data directory. Call it before [Run].
+func (c *Checked) Relocate(dir string) { c.config.Relocate(dir) }
 
 // Check completes and validates the configuration with the checks of every part. It
 // writes nothing. Feature gates are process globals: see [apiserver.SetFeatureGates].

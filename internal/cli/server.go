@@ -89,7 +89,7 @@ func (f *configFlags) load(cmd *cobra.Command) (*config.ServerConfiguration, con
 	}
 	flags := cmd.Flags()
 	if f.dataDir != "" {
-		cfg.DataDir = f.dataDir
+		cfg.Relocate(f.dataDir)
 	} else if f.file == "" {
 		cfg.DataDir = os.Getenv(testplane.DataDirVariable)
 	}

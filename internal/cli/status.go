@@ -18,8 +18,8 @@ func newStatus() *cobra.Command {
 	var limit time.Duration
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Print whether the server is ready, since when, and the state of its components",
-		Long: `Print whether the server is ready, since when, and the state of its components:
+		Short: "Print whether the server is ready, since when, and what it holds",
+		Long: `Print whether the server is ready, since when, and what it holds:
 memory, database, types and objects, remote servers, backups, certificates, and the
 warnings of the last hour.
 

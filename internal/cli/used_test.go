@@ -39,6 +39,10 @@ func TestCommandsUseTheServersConfiguration(t *testing.T) {
 	if out, _, _ := runCLI(t, "config", "print", "--data-dir", dir); strings.Contains(out, backups) {
 		t.Errorf("config print, which prints that of a new server, uses the record:\n%s", out)
 	}
+	saved, _, _ := runCLI(t, "config", "print", "--data-dir", "/elsewhere")
+	if out, _, _ := runCLI(t, "config", "print", "--data-dir", dir, "--config", writeFile(t, saved)); strings.Contains(out, "/elsewhere") {
+		t.Errorf("the configuration of another data directory, as a backup has it, is not that of this one:\n%s", out)
+	}
 	if err := os.WriteFile(filepath.Join(dir, config.UsedFile), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}

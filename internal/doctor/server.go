@@ -103,6 +103,9 @@ func unreachable(server string, err error) Finding {
 	if errors.Is(err, admin.ErrNoCredentials) {
 		f.Remedy = "log in as the command asks for, or have an administrator make another kubeconfig"
 	}
+	if errors.Is(err, admin.ErrAnotherServer) {
+		f.Remedy = "get a kubeconfig of the server at this address, or correct the address in this one"
+	}
 	return f
 }
 
