@@ -51,6 +51,12 @@ func (o *Options) checkFiles() error {
 		_, err := tokenfile.NewCSV(path)
 		return err
 	})
+	readable := func(path string) error {
+		_, err := os.ReadFile(path)
+		return err
+	}
+	check("apiServer.flags.authentication-token-webhook-config-file", authentication.WebHook.ConfigFile, readable)
+	check("apiServer.flags.egress-selector-config-file", o.upstream.EgressSelector.ConfigFile, readable)
 	check("apiServer.authentication.clientCAFile", api.Authentication.ClientCAFile, checkCertificates)
 	check("apiServer.audit.policyFile", api.Audit.PolicyFile, checkAudit)
 	check("apiServer.encryption.configFile", api.Encryption.ConfigFile, kube.CheckEncryptionFile)
