@@ -259,7 +259,7 @@ func (s *Scalar) UnmarshalJSON(data []byte) error {
 	}
 	switch v := v.(type) {
 	case string:
-		*s = Scalar(v)
+		*s = Scalar(strings.TrimSuffix(v, "\n")) // of a block scalar
 	case bool, float64:
 		*s = Scalar(data)
 	case []any:

@@ -43,7 +43,7 @@ export LDFLAGS=$flags
 # The same files give the same bytes, owned by root, with nothing of this machine in them.
 pack() { # OUT.tar.gz|OUT.zip DIR
 	local date="@$SOURCE_DATE_EPOCH +0000"
-	local in=(env GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null GIT_AUTHOR_DATE="$date" GIT_COMMITTER_DATE="$date" git -C "$2"
+	local in=(env -u GIT_DIR -u GIT_WORK_TREE -u GIT_INDEX_FILE -u GIT_OBJECT_DIRECTORY TZ=UTC GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null GIT_AUTHOR_DATE="$date" GIT_COMMITTER_DATE="$date" git -C "$2"
 		-c user.name=release -c user.email=release -c core.compression=0 -c tar.umask=0022)
 	"${in[@]}" init --quiet
 	"${in[@]}" add --all --force

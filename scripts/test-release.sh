@@ -16,7 +16,8 @@ export SIGNING_KEY=$work/key
 
 for run in one two; do
 	mkdir -p "$work/$run/tmp"
-	TMPDIR=$work/$run/tmp "$work/source/scripts/release.sh" v0.0.1 "$work/$run/dist" "$platform" >"$work/log" 2>&1 ||
+	zone=$([ "$run" = one ] && echo UTC || echo Asia/Tokyo)
+	TZ=$zone TMPDIR=$work/$run/tmp "$work/source/scripts/release.sh" v0.0.1 "$work/$run/dist" "$platform" >"$work/log" 2>&1 ||
 		{ cat "$work/log" >&2; exit 1; }
 done
 diff --recursive "$work/one/dist" "$work/two/dist" || { echo "FAILED: two builds differ" >&2; exit 1; }

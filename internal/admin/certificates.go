@@ -46,8 +46,8 @@ type Certificates struct {
 	Identity *identity.Identity
 	// Alone reports whether no other server uses the same store at this moment.
 	Alone func(context.Context) (bool, error)
-	// Reload makes the API server use the certificates in the files. It is nil of a stopped
-	// server, whose next start reads them.
+	// Reload makes the API server use the certificates in the files; an error if it cannot read the
+	// client CAs. It is nil of a stopped server, whose next start reads them.
 	Reload func(context.Context) error
 	// Record has the journal of a running server record what was changed.
 	Record func(context.Context) error
@@ -79,33 +79,33 @@ func (c *Certificates) Change(ctx context.Context, change CertificateChange) (*C
 
 func (c *Certificates) apply(ctx context.Context, change CertificateChange, done *CertificatesChanged) error {
 	store := c.Identity.Certificates()
-	add := func(changes []pki.Change, err error) error {
+	follow := func(changes []pki.Change, err error) error {
 		done.Changes = append(done.Changes, changes...)
 		return errors.Join(err, c.Identity.Follow())
 	}
-	use := func(err error) error {
+	reload := func(err error) error {
 		if c.Reload == nil {
 			return err
 		}
 		if reloadErr := c.Reload(ctx); reloadErr != nil {
-			err = errors.Join(err, fmt.Errorf("the server cannot read all of its certificates, and tries again: %w; "+
+			err = errors.Join(err, fmt.Errorf("the server cannot read the authorities of clients, and tries again: %w; "+
 				"\"kube-hyper-mini certs list\" shows whether to run the command again", reloadErr))
 		}
 		return err
 	}
 	switch {
 	case change.RevokeAdmin:
-		return add(store.RevokeAdmin())
+		return follow(store.RevokeAdmin())
 	case change.Finish:
-		return use(add(store.Finish(change.Rotate)))
+		return reload(follow(store.Finish(change.Rotate)))
 	}
 	if alone, err := c.Alone(ctx); err != nil || !alone {
 		return cmp.Or(err, errNotAlone)
 	}
-	if err := use(add(store.Prepare(change.Rotate))); err != nil {
+	if err := reload(follow(store.Prepare(change.Rotate))); err != nil {
 		return err
 	}
-	if err := use(add(store.Switch(change.Rotate, change.Overlap))); err != nil {
+	if err := reload(follow(store.Switch(change.Rotate, change.Overlap))); err != nil {
 		return err
 	}
 	done.Until = time.Now().Add(change.Overlap)

@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 
@@ -14,9 +13,10 @@ import (
 )
 
 // certificateFiles are the files of client CAs and serving certificates, which are read again
-// when [trustedRequests] looks at them. Upstream runs a watch of the kernel for each, with a
-// stack of 128 kB and one of the 128 instances of inotify that Linux gives a user: in a process
-// with 20 servers that is a twentieth of its memory, and all instances.
+// when [trustedRequests] looks at them, and by [Server.ReloadCertificates]. Upstream runs a
+// watch of the kernel for each, with a stack of 128 kB and one of the 128 instances of inotify
+// that Linux gives a user: in a process with 20 servers that is a twentieth of its memory, and
+// all instances.
 type certificateFiles struct {
 	mu     sync.Mutex // held while they are read: an older content must not replace a newer one
 	files  []certificateFile
@@ -61,20 +61,27 @@ func (f *certificateFiles) add(content any) bool {
 }
 
 // ReloadCertificates reads the files of authorities and serving certificates again, which else
-// happens some time after a change.
-func (s *Server) ReloadCertificates(ctx context.Context) error { return s.files.read(ctx) }
+// happens some time after a change. The error is that of the client CAs: of others, what was read
+// before stays in use.
+func (s *Server) ReloadCertificates(ctx context.Context) error {
+	s.files.read(ctx)
+	s.files.mu.Lock()
+	defer s.files.mu.Unlock()
+	if files, ok := s.clientCAs.(dynamiccertificates.ControllerRunner); ok {
+		return files.RunOnce(ctx)
+	}
+	return nil
+}
 
 // read reads the files again. What was read before stays in use when one cannot be read.
-func (f *certificateFiles) read(ctx context.Context) (failed error) {
+func (f *certificateFiles) read(ctx context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, file := range f.files {
-		err := file.RunOnce(ctx)
-		if failed = errors.Join(failed, err); err == nil {
+		if err := file.RunOnce(ctx); err == nil {
 			f.logged.Forget(file.Name())
 		} else if f.logged.Changed(file.Name(), err.Error()) {
 			f.log.Warn("reading a certificate again failed, trying again", "file", file.Name(), "error", err)
 		}
 	}
-	return failed
 }

@@ -72,9 +72,12 @@ var essentials = []struct {
 
 // gated are resources without which the server is never ready while a feature gate is on. Their
 // versions are then on by default, also in control planes, which have the gates of the process.
-var gated = map[featuregate.Feature]schema.GroupVersionResource{
-	features.CoordinatedLeaderElection: coordinationv1beta1.SchemeGroupVersion.WithResource("leasecandidates"),
-	features.StorageVersionAPI:         apiserverinternalv1alpha1.SchemeGroupVersion.WithResource("storageversions"),
+var gated = []struct {
+	gate     featuregate.Feature
+	resource schema.GroupVersionResource
+}{
+	{features.CoordinatedLeaderElection, coordinationv1beta1.SchemeGroupVersion.WithResource("leasecandidates")},
+	{features.StorageVersionAPI, apiserverinternalv1alpha1.SchemeGroupVersion.WithResource("storageversions")},
 }
 
 // served has the resources that the three servers of the chain serve.
@@ -124,10 +127,11 @@ func (o *Options) matchEnablement() error {
 				Message: fmt.Sprintf("%s cannot be disabled: %s", essential.resource.GroupResource(), essential.why)})
 		}
 	}
-	for gate, resource := range gated {
-		if utilfeature.DefaultFeatureGate.Enabled(gate) && !served.has(resource) {
+	for _, g := range gated {
+		if utilfeature.DefaultFeatureGate.Enabled(g.gate) && !served.has(g.resource) {
 			errs = append(errs, &config.FieldError{Path: "apiServer.runtimeConfig", Message: fmt.Sprintf(
-				"%s of %s cannot be disabled: the feature gate %s needs them", resource.Resource, resource.GroupVersion(), gate)})
+				"%s of %s cannot be disabled: the feature gate %s needs them", g.resource.Resource,
+				g.resource.GroupVersion(), g.gate)})
 		}
 	}
 	flows := flowcontrolv1.SchemeGroupVersion.WithResource("flowschemas")

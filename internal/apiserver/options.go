@@ -234,7 +234,12 @@ func (o *Options) setFlags(flags *pflag.FlagSet) error {
 			refuse("no such flag" + config.Suggest(name, flagNames(flags)) +
 				"; it must be one of kube-apiserver's generic flags")
 		default:
-			for value := range strings.SplitSeq(string(api.Flags[name]), "\n") {
+			values := strings.Split(string(api.Flags[name]), "\n")
+			if value := flags.Lookup(name).Value; len(values) > 1 && !isList(value) {
+				refuse("takes one value, not a list")
+				continue
+			}
+			for _, value := range values {
 				set(path, name, value)
 			}
 		}
@@ -291,6 +296,12 @@ func (o *Options) validate() error {
 			Message: "must be between 1h and 2^32 seconds"})
 	}
 	return errors.Join(errs...)
+}
+
+// isList reports whether a flag can be set several times.
+func isList(value pflag.Value) bool {
+	_, slice := value.(pflag.SliceValue)
+	return slice || value.Type() == "namedCertKey"
 }
 
 // featureGates adds the gates that differ from upstream's defaults. Storage version

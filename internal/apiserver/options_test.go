@@ -61,6 +61,7 @@ func TestWhatTheStartWouldRefuse(t *testing.T) {
 		"the own issuer":                 {config.APIServer{Authentication: config.Authentication{ConfigFile: own}}, []string{"apiServer.authentication.configFile: ", "must not overlap with disallowed issuers"}},
 		"an issuer without TLS":          {config.APIServer{Flags: map[string]config.Scalar{"oidc-issuer-url": "http://issuer", "oidc-client-id": "a"}}, []string{"apiServer.flags.oidc-issuer-url: ", "must be https"}},
 		"no file of its authority":       {config.APIServer{Flags: map[string]config.Scalar{"oidc-issuer-url": "https://issuer", "oidc-client-id": "a", "oidc-ca-file": "/nope"}}, []string{"open /nope: "}},
+		"a list for one value":           {config.APIServer{Flags: map[string]config.Scalar{"goaway-chance": "0.001\n0.002"}}, []string{"apiServer.flags.goaway-chance: takes one value, not a list"}},
 		"no file of a token webhook":     {config.APIServer{Flags: map[string]config.Scalar{"authentication-token-webhook-config-file": "/nope"}}, []string{"authentication-token-webhook-config-file: open /nope: "}},
 		"no file of an egress selector":  {config.APIServer{Flags: map[string]config.Scalar{"egress-selector-config-file": "/nope"}}, []string{"egress-selector-config-file: open /nope: "}},
 		"no file of tokens":              {config.APIServer{Flags: map[string]config.Scalar{"token-auth-file": "/nope.csv"}}, []string{"apiServer.flags.token-auth-file: open /nope.csv: "}},

@@ -53,9 +53,9 @@ func (p profile) resources() *serverstorage.ResourceConfig {
 	if p.all != nil {
 		resources = kubernetes.Resources()
 	}
-	for gate, resource := range gated {
-		if utilfeature.DefaultFeatureGate.Enabled(gate) {
-			resources.EnableVersions(resource.GroupVersion())
+	for _, g := range gated {
+		if utilfeature.DefaultFeatureGate.Enabled(g.gate) {
+			resources.EnableVersions(g.resource.GroupVersion())
 		}
 	}
 	return resources

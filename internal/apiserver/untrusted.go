@@ -83,7 +83,7 @@ func (t *trustedRequests) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
-			_ = t.files.read(ctx) // it has logged an error
+			t.files.read(ctx)
 			bundles := t.bundles()
 			t.check(now, !bytes.Equal(before, bundles))
 			before = bundles

@@ -248,7 +248,7 @@ func readAdminKubeconfig(cmd *cobra.Command, flags *configFlags) ([]byte, error)
 	data, err := os.ReadFile(cfg.Kubeconfig.Path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, &exitError{ExitNotReady, fmt.Errorf("no kubeconfig at %s: start the server first, or name its "+
-			"--data-dir or --config; etcd and controllers serve no API, name those of an API server",
+			"--data-dir or --config; etcd and controllers serve no API: name the --data-dir of an API server",
 			cfg.Kubeconfig.Path)}
 	}
 	if err != nil {

@@ -38,9 +38,9 @@ type environment struct {
 	visible  *visibleTypes // the types that garbage collector and quota monitor
 	mapper   meta.ResettableRESTMapper
 
-	informers        ofTerm       // of built-in types, for core.New and the like
-	monitorInformers *informerSet // of the monitors of garbage collector and quota
-	graphMonitors    *monitors    // of the garbage collector
+	informers        termInformers // of built-in types, for core.New and the like
+	monitorInformers *informerSet  // of the monitors of garbage collector and quota
+	graphMonitors    *monitors     // of the garbage collector
 	informersStarted chan struct{}
 
 	// graph is the garbage collector's. Storage version migration reads its monitors.
@@ -77,7 +77,7 @@ func newEnvironment(ctx context.Context, cfg Config, selected []string, restart 
 	env.types = newDiscoverer(discoveryClient, cfg.Types.Remote, cfg.Log)
 	env.monitorInformers = newInformerSet(ctx, cfg.Informers, informerClient)
 	env.monitorInformers.typedStop = cfg.informersStop
-	env.informers = ofTerm{cfg.Informers, env.atEnd}
+	env.informers = termInformers{cfg.Informers, env.atEnd}
 	env.mapper = &typeMapper{types: env.types}
 	if err := env.chooseTypes(ctx); err != nil {
 		env.end()
@@ -147,38 +147,40 @@ func (e *environment) atEnd(f func()) {
 	e.ends = append(e.ends, f)
 }
 
-// ofTerm are informers that lose the handlers of the controllers when these have stopped.
-type ofTerm struct {
+// termInformers are informers that lose the handlers of the controllers when these have stopped.
+type termInformers struct {
 	informers.SharedInformerFactory
 	atEnd func(func())
 }
 
 // InformerFor implements [informers.SharedInformerFactory].
-func (f ofTerm) InformerFor(o runtime.Object, make internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
-	return termed{f.SharedInformerFactory.InformerFor(o, make), f.atEnd}
+func (f termInformers) InformerFor(o runtime.Object,
+	make internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+	return termInformer{f.SharedInformerFactory.InformerFor(o, make), f.atEnd}
 }
 
-type termed struct {
+type termInformer struct {
 	cache.SharedIndexInformer
 	atEnd func(func())
 }
 
 // AddEventHandler implements [cache.SharedInformer].
-func (i termed) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+func (i termInformer) AddEventHandler(
+	handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{})
 }
 
 // AddEventHandlerWithResyncPeriod implements [cache.SharedInformer].
-func (i termed) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler,
+func (i termInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler,
 	period time.Duration) (cache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(handler, cache.HandlerOptions{ResyncPeriod: &period})
 }
 
 // AddEventHandlerWithOptions implements [cache.SharedInformer].
-func (i termed) AddEventHandlerWithOptions(handler cache.ResourceEventHandler,
+func (i termInformer) AddEventHandlerWithOptions(handler cache.ResourceEventHandler,
 	options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	registration, err := i.SharedIndexInformer.AddEventHandlerWithOptions(handler, options)
-	if err == nil { // one of the removal means that the informer has stopped
+	if err == nil { // RemoveEventHandler fails only if the informer has stopped
 		i.atEnd(func() { _ = i.RemoveEventHandler(registration) })
 	}
 	return registration, err

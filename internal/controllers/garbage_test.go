@@ -80,10 +80,10 @@ func TestDeletionsOfOwnersWaitForMonitors(t *testing.T) {
 }
 
 // TestDeletionsOfOwnersInTheFirstList: the garbage collector gets the objects of the first list
-// of a type in any order, but the owners that wait for their dependents after the others.
+// of a type in any order, but each deletion that waits for dependents after all of them.
 func TestDeletionsOfOwnersInTheFirstList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dependent := &metav1.PartialObjectMetadata{}
+		dependent := owner("5", metav1.FinalizerDeleteDependents) // an owner itself
 		dependent.Name = "dependent"
 		deleted := owner("4", metav1.FinalizerOrphanDependents)
 		store := cache.NewStore(cache.MetaNamespaceKeyFunc)
@@ -94,11 +94,17 @@ func TestDeletionsOfOwnersInTheFirstList(t *testing.T) {
 			synced: func(schema.GroupVersionResource, time.Time) bool { return true }}
 		var got []string
 		handler := order.handler(configMaps, listedInformer{store: store}, cache.ResourceEventHandlerFuncs{AddFunc: func(object any) {
-			got = append(got, object.(metav1.Object).GetName())
+			name := object.(metav1.Object).GetName()
+			if object.(metav1.Object).GetDeletionTimestamp() != nil {
+				name += ", deleted"
+			}
+			got = append(got, name)
 		}})
-		handler.OnAdd(deleted, true)
-		handler.OnAdd(deleted, true)
-		if want := []string{"dependent", "owner", "owner"}; !slices.Equal(got, want) {
+		for _, object := range []any{deleted, dependent} {
+			handler.OnAdd(object, true)
+		}
+		slices.Sort(got[:2]) // the list has no order
+		if want := []string{"dependent", "owner", "owner, deleted", "dependent, deleted"}; !slices.Equal(got, want) {
 			t.Errorf("got %q instead of %q", got, want)
 		}
 	})

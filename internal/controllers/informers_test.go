@@ -174,7 +174,7 @@ func TestNoHandlersAreLeftAfterTheEnd(t *testing.T) {
 	counted := &countedInformer{typed.Informer(), map[cache.ResourceEventHandlerRegistration]bool{}}
 	set.watched[widgets] = &watchedType{informer: counted}
 	env := &environment{monitorInformers: set}
-	shared, handler := ofTerm{countedFactory{set.typed, counted}, env.atEnd}, cache.ResourceEventHandlerFuncs{}
+	shared, handler := termInformers{countedFactory{set.typed, counted}, env.atEnd}, cache.ResourceEventHandlerFuncs{}
 	quotas := &kube.QuotaInformer{ResourceQuotaInformer: core.New(shared, "", nil).V1().ResourceQuotas()}
 	_, quotaErr := quotas.Informer().AddEventHandlerWithResyncPeriod(handler, 0)
 	_, secretErr := core.New(shared, "", nil).V1().Secrets().Informer().AddEventHandlerWithOptions(handler, cache.HandlerOptions{})

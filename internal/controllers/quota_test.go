@@ -53,7 +53,7 @@ func TestQuotasWithATypeThatCannotBeListed(t *testing.T) {
 		update(t, visible)
 		env := &environment{config: Config{Informers: factory, Types: onlyConfigMaps{}}, types: visible.all, visible: visible,
 			monitorInformers: set, informersStarted: make(chan struct{})}
-		env.informers = ofTerm{factory, env.atEnd}
+		env.informers = termInformers{factory, env.atEnd}
 		run, err := buildResourceQuota(ctx, env, client)
 		if err != nil {
 			t.Fatal(err)

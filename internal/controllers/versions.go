@@ -17,6 +17,8 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers/admissionregistration"
+	"k8s.io/client-go/informers/apiserverinternal"
+	"k8s.io/client-go/informers/coordination"
 	"k8s.io/client-go/informers/storagemigration"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -145,8 +147,7 @@ func checkStorageVersionGC(*environment) notRun {
 }
 
 func buildStorageVersionGC(ctx context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
-	informers := env.config.Informers
-	c := storageversiongc.NewStorageVersionGC(ctx, client, informers.Coordination().V1().Leases(),
-		informers.Internal().V1alpha1().StorageVersions())
+	c := storageversiongc.NewStorageVersionGC(ctx, client, coordination.New(env.informers, "", nil).V1().Leases(),
+		apiserverinternal.New(env.informers, "", nil).V1alpha1().StorageVersions())
 	return c.Run, nil
 }

@@ -44,7 +44,7 @@ func TestMigrationOfADeletedType(t *testing.T) {
 	env := &environment{config: Config{Client: &rest.Config{}, Informers: factory}, mapper: mapper, monitorInformers: set,
 		visible: testVisible(newServer("a.example.org/v1"), newStore())}
 	env.graph = garbagecollector.NewDependencyGraphBuilder(ctx, set.client, mapper, nil, env.newMonitors(), nil)
-	env.informers = ofTerm{factory, env.atEnd}
+	env.informers = termInformers{factory, env.atEnd}
 	run, err := buildStorageVersionMigrator(ctx, env, client)
 	if err != nil {
 		t.Fatal(err)

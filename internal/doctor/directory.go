@@ -195,8 +195,8 @@ func (d *directory) disk(add func(Finding)) error {
 	return nil
 }
 
-// database checks the files of the embedded etcd, which no server may use meanwhile; also for an
-// external one, that no server hangs.
+// database checks whether a process holds the data directory without an answer. If none does, it
+// checks the files of the embedded etcd, which no server may use meanwhile.
 func (d *directory) database(ctx context.Context, embedded bool) {
 	dir := filepath.Join(d.config.DataDir, "etcd")
 	if embedded {

@@ -25,6 +25,7 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/kubeconfig"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
 )
 
@@ -68,8 +69,9 @@ type Identity struct {
 	newKey       bool       // this start has made that file
 	following    sync.Mutex // held while changes are passed on
 
-	behind   atomic.Bool                   // the last attempt to pass changes on has failed
-	fileKeys map[string][]crypto.PublicKey // of TokenKeyFiles, as last read
+	followFailed atomic.Bool // the last attempt to pass changes on has failed
+	logged       logging.Changes
+	fileKeys     map[string][]crypto.PublicKey // of TokenKeyFiles, as last read
 }
 
 // New returns an identity that has read nothing yet.

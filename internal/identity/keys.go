@@ -103,15 +103,17 @@ func (i *Identity) LogChanges(changes []pki.Change) {
 
 // renewed handles the result of a round of renewals.
 func (i *Identity) renewed(changes []pki.Change, err error) {
-	if err == nil && len(changes) == 0 && !i.behind.Load() {
+	if err == nil && len(changes) == 0 && !i.followFailed.Load() {
 		return
 	}
 	i.LogChanges(changes)
-	if followErr := i.Follow(); err == nil {
-		err = followErr
-	}
 	if err != nil {
 		i.config.Log.Error("renewing certificates failed, trying again", "error", i.Explain(err))
+	}
+	if err := i.Follow(); err == nil {
+		i.logged.Forget("follow")
+	} else if i.logged.Changed("follow", err.Error()) {
+		i.config.Log.Error("using the changed certificates and keys failed, trying again", "error", i.Explain(err))
 	}
 }
 
@@ -120,7 +122,7 @@ func (i *Identity) Follow() error {
 	i.following.Lock()
 	defer i.following.Unlock()
 	err := errors.Join(i.readTokenKeys(), i.WriteKubeconfig())
-	i.behind.Store(err != nil)
+	i.followFailed.Store(err != nil)
 	return err
 }
 

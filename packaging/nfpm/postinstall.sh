@@ -16,7 +16,7 @@ if [ -d /run/systemd/system ]; then
 	systemctl daemon-reload
 	case "$1:$2" in
 	configure:?*|2:*) # an upgrade: what ran runs again, with the new program
-		systemctl try-restart kube-hyper-mini.service ;;
+		systemctl try-restart --no-block kube-hyper-mini.service ;; # a start has no timeout
 	esac
 fi
 

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -44,9 +45,12 @@ func (d *OwnerDeletions) OnAdd(obj any, isInInitialList bool) {
 		if isInInitialList && !d.passed { // its dependents may come after it: the graph takes them twice
 			d.passed = true
 			for _, other := range d.Listed() {
-				if !waitsForDependents(other) {
-					d.ResourceEventHandler.OnAdd(other, true)
+				if owner, ok := other.(runtime.Object); ok && waitsForDependents(other) {
+					undeleted := owner.DeepCopyObject()
+					undeleted.(metav1.Object).SetDeletionTimestamp(nil) // its deletion begins with its own event
+					other = undeleted
 				}
+				d.ResourceEventHandler.OnAdd(other, true)
 			}
 		}
 	}

@@ -53,6 +53,9 @@ export function editable(object: KubeObject): any {
 
 const isMap = (value: unknown) => typeof value === "object" && value !== null && !Array.isArray(value);
 
+/** Whether a field is null, which a JSON merge patch cannot set; items of lists can be. */
+const hasNull = (value: unknown): boolean => isMap(value) && Object.values(value as object).some((field) => field === null || hasNull(field));
+
 /** The JSON merge patch that makes one value of another; undefined if they are the same. */
 function mergePatch(from: any, to: any): any {
   if (!isMap(from) || !isMap(to)) return toJson(from) === toJson(to) ? undefined : to;
@@ -84,7 +87,7 @@ function Editor({ type, schema, live: opened, namespace, address }: { type: ApiT
   const [kept, setKept] = useState(() => drafts.has(address));
   const [edition, setEdition] = useState(0);
   const [review, setReview] = useState<{ before: string; after: string; taken: string[] }>();
-  const [owned, ask] = useState<Owned[]>([]);
+  const [owned, setOwned] = useState<Owned[]>([]);
   const [error, setError] = useState<Error>();
   const [busy, setBusy] = useState(false);
   // The focus follows what was asked for: its element may be gone or disabled.
@@ -106,6 +109,7 @@ function Editor({ type, schema, live: opened, namespace, address }: { type: ApiT
     const begun = fromYaml(draft.begun);
     begun.metadata.annotations ??= {};
     object.metadata.annotations ??= {}; // null would also remove those that the editor does not show
+    if (hasNull(object) && !hasNull(begun)) throw new Error("null would remove the field here: delete it from the text, or set null with kubectl");
     const patch = { ...mergePatch(begun, object) };
     for (let tries = 0; ; tries++) {
       // The version that the editor began with: a later change is a conflict, unless it is one of what the editor does not show.
@@ -123,7 +127,7 @@ function Editor({ type, schema, live: opened, namespace, address }: { type: ApiT
   const run = async (task: () => Promise<void>) => {
     setBusy(true);
     setError(undefined);
-    ask([]);
+    setOwned([]);
     try { await task(); } catch (failure) { setError(failure as Error); }
     setBusy(false);
   };
@@ -131,7 +135,7 @@ function Editor({ type, schema, live: opened, namespace, address }: { type: ApiT
   const check = (asked = false) => run(async () => {
     const result = await apply(true);
     const others = live ? taken(newest.current.live!, result) : [];
-    if (others.length > 0 && !asked) ask(others);
+    if (others.length > 0 && !asked) setOwned(others);
     else setReview({ before: live ? toYaml(editable(live)) : "", after: toYaml(editable(result)), taken: [...new Set(others.map(({ field }) => field))] });
   });
   /** Takes the current version as the one to change; the review then shows what the text would undo. */
