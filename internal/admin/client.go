@@ -2,7 +2,7 @@ package admin
 
 import (
 	"context"
-	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,7 +65,7 @@ func NoAnswer(host string, err error) error {
 	if strings.HasPrefix(err.Error(), "getting credentials: ") { // of client-go, for an exec plugin
 		return fmt.Errorf("the command of the kubeconfig that makes the credentials fails (%w): %w", err, ErrNoCredentials)
 	}
-	if another := (*tls.CertificateVerificationError)(nil); errors.As(err, &another) {
+	if errors.As(err, new(x509.UnknownAuthorityError)) {
 		return fmt.Errorf("the server at %s is not that of the kubeconfig (%w): %w", host, err, ErrAnotherServer)
 	}
 	return fmt.Errorf("the server at %s does not answer (%w): %w", host, err, ErrNoAnswer)
