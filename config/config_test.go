@@ -141,6 +141,7 @@ func TestLoadRefuses(t *testing.T) {
 		"a string for a number":      {header + "serving:\n  port: \"6443\"\n", []string{`:4: serving.port: must be a whole number, got "6443"`}},
 		"a string for a boolean":     {header + "etcd: {embedded: {fsync: \"no\"}}\n", []string{`:3: etcd.embedded.fsync: must be true or false, got "no"`}},
 		"a list without flags":       {header + "apiServer: {flags: {goaway-chance: []}}\n", []string{":3: apiServer.flags.goaway-chance: has no items"}},
+		"no value in a flag":         {header + "apiServer: {flags: {v: [1, ~]}}\n", []string{":3: apiServer.flags.v[1]: has no value"}},
 		"a list in a list of flags":  {header + "apiServer: {flags: {v: [[1]]}}\n", []string{":3: apiServer.flags.v[0]: must be a string, number or boolean, got a list"}},
 		"a mapping for a list":       {header + "serving: {extraSANs: {}}\n", []string{"serving.extraSANs: must be a list, got a mapping"}},
 		"an item without a value":    {header + "apiServer: {encryption: {resources: [secrets, ~]}}\n", []string{":3: apiServer.encryption.resources[1]: has no value; write one, or remove the item"}},
