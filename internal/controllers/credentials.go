@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/informers/certificates"
-	"k8s.io/client-go/informers/core"
 	"k8s.io/client-go/informers/rbac"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/keyutil"
@@ -25,7 +24,7 @@ import (
 const certificateLife = 365 * 24 * time.Hour // kube-controller-manager's default
 
 func buildServiceAccounts(ctx context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
-	core := core.New(env.informers, "", nil).V1()
+	core := env.informers.core().V1()
 	c, err := serviceaccountcontroller.NewServiceAccountsController(klog.FromContext(ctx), core.ServiceAccounts(),
 		core.Namespaces(), client,
 		serviceaccountcontroller.DefaultServiceAccountsControllerOptions())
@@ -37,7 +36,7 @@ func buildRootCA(_ context.Context, env *environment, client kubernetes.Interfac
 	if err != nil {
 		return nil, fmt.Errorf("read the CA to publish: %w", err)
 	}
-	core := core.New(env.informers, "", nil).V1()
+	core := env.informers.core().V1()
 	c, err := rootcacertpublisher.NewPublisher(core.ConfigMaps(), core.Namespaces(), client, rootCA)
 	return func(ctx context.Context) { c.Run(ctx, workers) }, err
 }
@@ -55,7 +54,7 @@ func buildTokens(ctx context.Context, env *environment, client kubernetes.Interf
 	if err != nil {
 		return nil, err
 	}
-	core := core.New(env.informers, "", nil).V1()
+	core := env.informers.core().V1()
 	c, err := serviceaccountcontroller.NewTokensController(klog.FromContext(ctx), core.ServiceAccounts(),
 		core.Secrets(), client,
 		serviceaccountcontroller.TokensControllerOptions{TokenGenerator: generator, RootCA: rootCA})
@@ -101,7 +100,7 @@ func buildClusterRoleAggregation(_ context.Context, env *environment, client kub
 }
 
 func buildBootstrapSigner(_ context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
-	core := core.New(env.informers, "", nil).V1()
+	core := env.informers.core().V1()
 	c, err := bootstrap.NewSigner(client, core.Secrets(), core.ConfigMaps(), bootstrap.DefaultSignerOptions())
 	if err != nil {
 		return nil, err
@@ -110,7 +109,7 @@ func buildBootstrapSigner(_ context.Context, env *environment, client kubernetes
 }
 
 func buildTokenCleaner(_ context.Context, env *environment, client kubernetes.Interface) (runFunc, error) {
-	c, err := bootstrap.NewTokenCleaner(client, core.New(env.informers, "", nil).V1().Secrets(),
+	c, err := bootstrap.NewTokenCleaner(client, env.informers.core().V1().Secrets(),
 		bootstrap.DefaultTokenCleanerOptions())
 	if err != nil {
 		return nil, err

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/informers/core"
 	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/metadata"
@@ -94,7 +94,7 @@ func (e *environment) chooseTypes(ctx context.Context) error {
 	e.visible = newVisibleTypes(e.types, e.config, e.namedTypes)
 	e.monitorInformers.since = e.visible.since
 	if e.config.Types.Serves(resourceQuotas) {
-		if err := e.watchNames(core.New(e.informers, "", nil).V1().ResourceQuotas().Informer()); err != nil {
+		if err := e.watchNames(e.informers.core().V1().ResourceQuotas().Informer()); err != nil {
 			return fmt.Errorf("watch resource quotas: %w", err)
 		}
 	}
@@ -148,12 +148,16 @@ func (e *environment) atEnd(f func()) {
 }
 
 // termInformers are informers that lose the handlers of the controllers when these have stopped.
+// They have no methods for groups, which would return the informers below.
 type termInformers struct {
-	informers.SharedInformerFactory
+	internalinterfaces.SharedInformerFactory
 	atEnd func(func())
 }
 
-// InformerFor implements [informers.SharedInformerFactory].
+// core are the informers of the core group.
+func (f termInformers) core() core.Interface { return core.New(f, metav1.NamespaceAll, nil) }
+
+// InformerFor implements [internalinterfaces.SharedInformerFactory].
 func (f termInformers) InformerFor(o runtime.Object,
 	make internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
 	return termInformer{f.SharedInformerFactory.InformerFor(o, make), f.atEnd}

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/informers/core"
 	"k8s.io/client-go/kubernetes"
 	listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/metadata"
@@ -57,14 +56,14 @@ func buildNamespaces(_ context.Context, env *environment, client kubernetes.Inte
 	n := &namespaces{
 		env:    env,
 		client: client, objects: objects,
-		lister:      core.New(env.informers, "", nil).V1().Namespaces().Lister(),
+		lister:      env.informers.core().V1().Namespaces().Lister(),
 		terminating: map[types.UID]time.Time{},
 	}
 	n.loop = reconcile.New(reconcile.Config[string]{
 		Name: "namespace", Workers: namespaceWorkers, Handle: n.handle,
 		MinRetry: minNamespaceRetry, MaxRetry: maxNamespaceRetry,
 	})
-	informer := core.New(env.informers, "", nil).V1().Namespaces().Informer()
+	informer := env.informers.core().V1().Namespaces().Informer()
 	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    n.enqueue,
 		UpdateFunc: func(_, current any) { n.enqueue(current) },

@@ -17,7 +17,6 @@ import (
 	quota "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/informers/core"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/controller/resourcequota"
@@ -43,7 +42,7 @@ func buildResourceQuota(ctx context.Context, env *environment, client kubernetes
 	if err != nil {
 		return nil, fmt.Errorf("make the quota evaluators: %w", err)
 	}
-	quotas := &kube.QuotaInformer{ResourceQuotaInformer: core.New(env.informers, "", nil).V1().ResourceQuotas()}
+	quotas := &kube.QuotaInformer{ResourceQuotaInformer: env.informers.core().V1().ResourceQuotas()}
 	evaluators := &evaluators{
 		types: env.types, informers: env.monitorInformers, recalculate: quotas.Recalculate,
 		ignored: configuration.IgnoredResources(), registry: generic.NewRegistry(configuration.Evaluators()),
