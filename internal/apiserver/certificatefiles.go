@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 
@@ -61,27 +62,25 @@ func (f *certificateFiles) add(content any) bool {
 }
 
 // ReloadCertificates reads the files of authorities and serving certificates again, which else
-// happens some time after a change. The error is that of the client CAs: of others, what was read
-// before stays in use.
-func (s *Server) ReloadCertificates(ctx context.Context) error {
-	s.files.read(ctx)
-	s.files.mu.Lock()
-	defer s.files.mu.Unlock()
-	if files, ok := s.clientCAs.(dynamiccertificates.ControllerRunner); ok {
-		return files.RunOnce(ctx)
-	}
-	return nil
-}
+// happens some time after a change. The error is that of the authorities: a serving certificate
+// that cannot be read stays in use.
+func (s *Server) ReloadCertificates(ctx context.Context) error { return s.files.read(ctx) }
 
-// read reads the files again. What was read before stays in use when one cannot be read.
-func (f *certificateFiles) read(ctx context.Context) {
+// read reads the files again. What was read before stays in use when one cannot be read, which is
+// logged; the error is that of the authorities.
+func (f *certificateFiles) read(ctx context.Context) (failed error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, file := range f.files {
-		if err := file.RunOnce(ctx); err == nil {
+		err := file.RunOnce(ctx)
+		if _, serving := file.(dynamiccertificates.CertKeyContentProvider); !serving {
+			failed = errors.Join(failed, err)
+		}
+		if err == nil {
 			f.logged.Forget(file.Name())
 		} else if f.logged.Changed(file.Name(), err.Error()) {
 			f.log.Warn("reading a certificate again failed, trying again", "file", file.Name(), "error", err)
 		}
 	}
+	return failed
 }

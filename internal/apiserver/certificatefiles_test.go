@@ -50,7 +50,9 @@ func TestCertificateFilesAreReadAgain(t *testing.T) {
 		{before, before, 0}, {[]byte("no certificate"), before, 1}, {[]byte("no certificate"), before, 1}, {after, after, 1},
 	} {
 		write(step.content)
-		files.read(t.Context())
+		if err := files.read(t.Context()); (err == nil) != (len(step.content) > 20) {
+			t.Errorf("after %.20q: %v", step.content, err)
+		}
 		if got := c.SecureServing.ClientCA.CurrentCABundleContent(); !bytes.Equal(got, step.want) {
 			t.Errorf("after %.20q the authorities are\n%s", step.content, got)
 		}

@@ -111,7 +111,7 @@ func New(ctx context.Context, o *Options, cfg Config) (*Server, error) {
 			listener: cfg.Listener, profile: o.profile, loopback: kube.NewLoopback(drain.graceOver), drain: drain,
 			writes: newNamespaceWrites(), bootstrap: bootstrapToken(rand.Text()), storage: cfg.Storage, log: cfg.Log,
 			namespaces: completed.SystemNamespaces, stopGrace: o.settings.Serving.StopGrace.Duration,
-			files: certificateFiles{log: cfg.Log}, clientCAs: completed.Authentication.ClientCert.CAContentProvider,
+			files: certificateFiles{log: cfg.Log},
 		},
 	}
 	native, err := b.nativeConfig(ctx)

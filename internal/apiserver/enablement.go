@@ -121,29 +121,29 @@ func (o *Options) matchEnablement() error {
 		return err
 	}
 	var errs []error
+	refuse := func(format string, args ...any) {
+		errs = append(errs, &config.FieldError{Path: "apiServer.runtimeConfig", Message: fmt.Sprintf(format, args...)})
+	}
 	for _, essential := range essentials {
 		if !served.has(essential.resource) {
-			errs = append(errs, &config.FieldError{Path: "apiServer.runtimeConfig",
-				Message: fmt.Sprintf("%s cannot be disabled: %s", essential.resource.GroupResource(), essential.why)})
+			refuse("%s cannot be disabled: %s", essential.resource.GroupResource(), essential.why)
 		}
 	}
 	for _, g := range gated {
 		if utilfeature.DefaultFeatureGate.Enabled(g.gate) && !served.has(g.resource) {
-			errs = append(errs, &config.FieldError{Path: "apiServer.runtimeConfig", Message: fmt.Sprintf(
-				"%s of %s cannot be disabled: the feature gate %s needs them", g.resource.Resource,
-				g.resource.GroupVersion(), g.gate)})
+			refuse("%s of %s cannot be disabled: the feature gate %s needs them", g.resource.Resource,
+				g.resource.GroupVersion(), g.gate)
 		}
 	}
 	flows := flowcontrolv1.SchemeGroupVersion.WithResource("flowschemas")
 	if !served.has(flows) && o.settings.APIServer.FlowControl.Enabled {
-		errs = append(errs, &config.FieldError{Path: "apiServer.runtimeConfig", Message: flows.GroupResource().String() +
-			" cannot be disabled: API priority and fairness reads them; set apiServer.flowControl.enabled: false too"})
+		refuse("%s cannot be disabled: API priority and fairness reads them; set apiServer.flowControl.enabled: false too",
+			flows.GroupResource())
 	}
 	roles := rbacv1.SchemeGroupVersion.WithResource("clusterroles")
 	if !served.has(roles) && o.settings.APIServer.Authorization.ConfigFile == "" {
-		errs = append(errs, &config.FieldError{Path: "apiServer.runtimeConfig",
-			Message: roles.Group +
-				" cannot be disabled: RBAC authorizes by it; name another authorizer in apiServer.authorization.configFile"})
+		refuse("%s cannot be disabled: RBAC authorizes by it; name another authorizer in "+
+			"apiServer.authorization.configFile", roles.Group)
 	}
 	return errors.Join(append(errs, o.matchAdmission(served), o.matchAuthorizers(served))...)
 }

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/client-go/informers"
@@ -44,7 +43,6 @@ type Server struct {
 	server               *genericapiserver.GenericAPIServer
 	loopback             *kube.Loopback
 	files                certificateFiles
-	clientCAs            dynamiccertificates.CAContentProvider
 	informers            *readyInformers
 	registrations        aggregatorinformers.SharedInformerFactory
 	resources            *serverstorage.ResourceConfig

@@ -83,7 +83,7 @@ func (t *trustedRequests) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
-			t.files.read(ctx)
+			_ = t.files.read(ctx) // it has logged an error
 			bundles := t.bundles()
 			t.check(now, !bytes.Equal(before, bundles))
 			before = bundles

@@ -42,19 +42,23 @@ type OwnerDeletions struct {
 func (d *OwnerDeletions) OnAdd(obj any, isInInitialList bool) {
 	if waitsForDependents(obj) {
 		d.Await(revisionOf(obj))
-		if isInInitialList && !d.passed { // its dependents may come after it: the graph takes them twice
+		if isInInitialList && !d.passed { // its dependents may come after it
 			d.passed = true
-			for _, other := range d.Listed() {
-				if owner, ok := other.(runtime.Object); ok && waitsForDependents(other) {
-					undeleted := owner.DeepCopyObject()
-					undeleted.(metav1.Object).SetDeletionTimestamp(nil) // its deletion begins with its own event
-					other = undeleted
-				}
-				d.ResourceEventHandler.OnAdd(other, true)
-			}
+			d.passListed()
 		}
 	}
 	d.ResourceEventHandler.OnAdd(obj, isInInitialList)
+}
+
+// passListed passes all objects on, which the graph takes twice. Deletions begin with their own events.
+func (d *OwnerDeletions) passListed() {
+	for _, obj := range d.Listed() {
+		if owner, ok := obj.(runtime.Object); ok && waitsForDependents(obj) {
+			obj = owner.DeepCopyObject()
+			obj.(metav1.Object).SetDeletionTimestamp(nil)
+		}
+		d.ResourceEventHandler.OnAdd(obj, true)
+	}
 }
 
 // OnUpdate implements [cache.ResourceEventHandler].
