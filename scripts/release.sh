@@ -23,8 +23,7 @@ shift 2
 if [ $# = 0 ]; then
 	set -- linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 fi
-VERSION=$version
-export VERSION CGO_ENABLED=0 GOFLAGS=-mod=readonly
+export CGO_ENABLED=0 GOFLAGS=-mod=readonly
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 
 work=$(mktemp -d)
@@ -32,13 +31,12 @@ trap 'rm -rf "$work"' EXIT
 git clone --quiet --shared . "$work/source"
 cd "$work/source"
 
-COMMIT=$(git rev-parse HEAD) GO_VERSION=$(go env GOVERSION)
-export COMMIT GO_VERSION
+commit=$(git rev-parse HEAD) toolchain=$(go env GOVERSION)
 kubernetes=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
 flags="-s -w -buildid= -X kube-hyper-mini.io/kube-hyper-mini/internal/version.release=$version"
 flags="$flags -X k8s.io/component-base/version.gitVersion=$kubernetes -X k8s.io/client-go/pkg/version.gitVersion=$kubernetes"
-export LDFLAGS=$flags
-(cd packaging/tools && go build -o "$work/release" ./release)
+# Bills of materials have its checksum, too.
+(cd packaging/tools && go build -trimpath -ldflags "-s -w -buildid=" -o "$work/cyclonedx-gomod" github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod)
 
 # The same files give the same bytes, owned by root, with nothing of this machine in them.
 pack() { # OUT.tar.gz|OUT.zip DIR
@@ -49,6 +47,34 @@ pack() { # OUT.tar.gz|OUT.zip DIR
 	"${in[@]}" add --all --force
 	"${in[@]}" commit --quiet --message release
 	"${in[@]}" archive -9 --prefix "$(basename "$2")/" --output "$1" HEAD
+}
+
+# From which commit, with which toolchain and how an archive was built.
+provenance() { # ARCHIVE OS/ARCH
+	local type=https://kube-hyper-mini.io/scripts/release.sh sum
+	sum=$(sha256sum "$1")
+	cat <<-EOF
+		{
+		  "_type": "https://in-toto.io/Statement/v1",
+		  "subject": [{"name": "$(basename "$1")", "digest": {"sha256": "${sum%% *}"}}],
+		  "predicateType": "https://slsa.dev/provenance/v1",
+		  "predicate": {
+		    "buildDefinition": {
+		      "buildType": "$type",
+		      "externalParameters": {"version": "$version", "platform": "$2"},
+		      "internalParameters": {"ldflags": "$flags", "cgoEnabled": "$CGO_ENABLED"},
+		      "resolvedDependencies": [
+		        {"uri": "git+https://kube-hyper-mini.io/kube-hyper-mini", "digest": {"gitCommit": "$commit"}},
+		        {"uri": "https://go.dev/dl/", "name": "$toolchain"}
+		      ]
+		    },
+		    "runDetails": {
+		      "builder": {"id": "${BUILDER_ID:-$type}"},
+		      "metadata": {"finishedOn": "$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)"}
+		    }
+		  }
+		}
+	EOF
 }
 
 build() { # OS ARCH FILE
@@ -76,9 +102,10 @@ for platform in "$@"; do
 	cp source/LICENSE source/config/config.yaml "$work/$name/"
 	if [ -e source/README.md ]; then cp source/README.md "$work/$name/"; fi
 	cp -r share "$work/$name/"
-	"$work/release" sbom "$program" "$out/$name.sbom.json"
+	"$work/cyclonedx-gomod" bin -json -disable-html-escape -std -noserial -notimestamp \
+		-version "$version" -output "$out/$name.sbom.json" "$program"
 	pack "$archive" "$work/$name"
-	PLATFORM=$platform "$work/release" provenance "$archive" "$out/$name.provenance.json"
+	provenance "$archive" "$platform" >"$out/$name.provenance.json"
 	if [ "$os" = linux ]; then
 		HOST_BINARY=$work/host source/scripts/packages.sh "$program" "$version" "$work/packages"
 	fi
