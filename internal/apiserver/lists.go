@@ -160,32 +160,24 @@ func (l *limits) listed(r *http.Request, info *request.RequestInfo) storage.Size
 	return storage.Size{Objects: limit, Bytes: size}
 }
 
-// Budgets besides those of users.
-const (
-	allBudget     = "all" // for all requesters but system:masters and the controllers
-	secretsBudget = "tokens of Secrets"
-)
+// allBudget is for all requesters but system:masters and the controllers.
+const allBudget = "all"
 
 // acquireList waits, at most maxListWait, until the budgets have room for a list of that cost: first
-// the budget of its requester, so that it takes no place of others meanwhile, then that of all. All
-// tokens of Secrets share the budget of one user: a user may be allowed to make tokens in many
-// namespaces, and so has at most a quarter. A list above an eighth counts as an eighth, and is the
-// only one of its user. release may be called more than once.
+// the budget of its requester, so that it takes no place of others meanwhile, then that of all. A list
+// above an eighth counts as an eighth, and is the only one of its requester. release may be called more than once.
 func (l *limits) acquireList(ctx context.Context, cost int64) (release func(), ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, maxListWait)
 	defer cancel()
 	all := l.ListsAtOnce.Value()
 	name, share := requesterName(ctx), all/8
-	ofUser, ofAll := budget{"user " + name, share, cost}, budget{allBudget, all, min(cost, share)}
 	switch {
 	case name == controllerRequesters:
 		return l.taken.acquire(ctx, budget{name, all / 10, cost})
 	case name == masterRequesters: // two lists of 5,000 objects at a time leave a part of two processors unused
 		return l.taken.acquire(ctx, budget{name, all * 3 / 20, cost})
-	case ofUnknownMaker(name):
-		return l.taken.acquire(ctx, ofUser, budget{secretsBudget, share, cost}, ofAll)
 	}
-	return l.taken.acquire(ctx, ofUser, ofAll)
+	return l.taken.acquire(ctx, budget{name, share, cost}, budget{allBudget, all, min(cost, share)})
 }
 
 // retryAfter returns seconds that differ, so that refused clients do not come back at

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,7 +16,7 @@ import (
 
 const (
 	administrator   = "admin"
-	operatorAccount = "system:serviceaccount:kube-system:operator system:masters"
+	operatorAccount = "system:serviceaccount:kube-system:operator"
 )
 
 // controllerUsers are users of the server's controllers and informers.
@@ -27,25 +26,10 @@ var controllerUsers = []string{
 	"system:serviceaccount:kube-system:token-cleaner",
 }
 
-// makerOf is what the ID of a token has of its maker.
-func makerOf(name string) string {
-	switch {
-	case name == masterRequesters:
-		return masterMaker
-	case ofUnknownMaker(name):
-		return name
-	}
-	return userName(name)
-}
-
-// asUser returns the context of a request of the user, or "account maker" with a token that a
-// user has made. The administrator and servers are in system:masters; controllers are not impersonated.
+// asUser returns the context of a request of the user. The administrator and servers are in system:masters;
+// controllers are not impersonated.
 func asUser(ctx context.Context, name string) context.Context {
-	name, maker, hasMaker := strings.Cut(name, " ")
 	requester := &user.DefaultInfo{Name: name}
-	if hasMaker {
-		requester.Extra = map[string][]string{user.CredentialIDKey: {"JTI=1234" + makerMark + makerOf(maker)}}
-	}
 	if name == administrator || name == user.APIServerUser {
 		requester.Groups = []string{user.SystemPrivilegedGroup}
 	}
@@ -90,7 +74,7 @@ func listUnread(t *testing.T, g *limits, names ...string) (end func()) {
 // TestUnreadListsDelayNoOtherUsers: lists that their user does not read delay further
 // lists of that user, or of the service accounts of that namespace, only.
 func TestUnreadListsDelayNoOtherUsers(t *testing.T) {
-	users := []string{"alice", "system:serviceaccount:other:a bob"}
+	users := []string{"alice", "system:serviceaccount:other:a"}
 	for name, test := range map[string]struct{ unread, others []string }{
 		"one user": {
 			[]string{"mallory", "mallory", "mallory", "mallory"}, slices.Concat(users, controllerUsers, []string{administrator, operatorAccount}),
@@ -100,7 +84,7 @@ func TestUnreadListsDelayNoOtherUsers(t *testing.T) {
 			slices.Concat(users, controllerUsers, []string{administrator, operatorAccount}),
 		},
 		"service accounts of operators in kube-system": {
-			[]string{operatorAccount, operatorAccount, "system:serviceaccount:kube-system:other system:masters", "system:serviceaccount:kube-system:other"},
+			[]string{operatorAccount, operatorAccount, "system:serviceaccount:kube-system:other", "system:serviceaccount:kube-system:other"},
 			slices.Concat(users, controllerUsers, []string{administrator}),
 		},
 		"administrators": {
@@ -150,46 +134,6 @@ func TestUnreadListsOfManyUsers(t *testing.T) {
 		}
 		end()
 	})
-}
-
-// TestUnreadListsOfManyNamespaces: a user who may make tokens of service accounts in many
-// namespaces takes a quarter of all with them, and delays no lists of others.
-func TestUnreadListsOfManyNamespaces(t *testing.T) {
-	others := []string{"alice", "bob", "carol", "system:serviceaccount:other:a system:masters", "system:serviceaccount:other:a alice"}
-	for name, accounts := range map[string]func(namespace string) []string{
-		"tokens that a user has made": func(namespace string) []string { return []string{"system:serviceaccount:" + namespace + ":a mallory"} },
-		"tokens of Secrets":           func(namespace string) []string { return []string{"system:serviceaccount:" + namespace + ":a"} },
-		"both": func(namespace string) []string {
-			return []string{"system:serviceaccount:" + namespace + ":a mallory", "system:serviceaccount:" + namespace + ":a"}
-		},
-		"tokens of Secrets, and tokens made with those": func(namespace string) []string {
-			account := "system:serviceaccount:" + namespace + ":a"
-			return []string{account, "system:serviceaccount:other:a system:serviceaccount:" + namespace + ":"}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g := newTestGate()
-				unread := []string{"mallory", "mallory"}
-				for _, namespace := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
-					unread = append(unread, accounts(namespace)...)
-				}
-				end := listUnread(t, g, unread...)
-				all := testLimits.ListsAtOnce.Value()
-				if used := g.taken.used[allBudget]; !used.TryAcquire(all * 3 / 4) {
-					t.Error("they have more than a quarter")
-				} else {
-					used.Release(all * 3 / 4)
-				}
-				for _, other := range others {
-					if waited := expectListed(t, g, other); waited > 0 {
-						t.Errorf("the list of %s has waited for %v", other, waited)
-					}
-				}
-				end()
-			})
-		})
-	}
 }
 
 // TestListsAboveTheBound: one of more objects than all lists together may have delays other

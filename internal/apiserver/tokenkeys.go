@@ -69,10 +69,8 @@ func (k *TokenKeys) sign(name string, signer crypto.Signer) error {
 	return nil
 }
 
-// GenerateToken implements [serviceaccount.TokenGenerator]. The ID of the token names the user
-// of the request.
+// GenerateToken implements [serviceaccount.TokenGenerator].
 func (k *TokenKeys) GenerateToken(ctx context.Context, claims *jwt.Claims, private any) (string, error) {
-	markMaker(ctx, claims)
 	k.mu.RLock()
 	generator := k.generator
 	k.mu.RUnlock()

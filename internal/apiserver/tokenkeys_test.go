@@ -10,14 +10,12 @@ import (
 	"crypto/x509"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
 	"gopkg.in/go-jose/go-jose.v2/jwt"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	apiserverserviceaccount "k8s.io/apiserver/pkg/authentication/serviceaccount"
-	authenticationjwt "k8s.io/apiserver/pkg/authentication/token/jwt"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/kubernetes/pkg/serviceaccount"
@@ -123,34 +121,5 @@ func TestImpersonatedControllers(t *testing.T) {
 				t.Errorf("requests of %q as %s from %s are of the controllers: %t", test.authenticated, test.as, test.address, got)
 			}
 		})).ServeHTTP(httptest.NewRecorder(), r)
-	}
-}
-
-// TestTokensNameTheirMaker: the requests of a token count for who has made it, also with other
-// tokens.
-func TestTokensNameTheirMaker(t *testing.T) {
-	key, keys := ecdsaKey(t), NewTokenKeys()
-	if err := keys.Set(key, []crypto.PublicKey{key.Public()}); err != nil {
-		t.Fatal(err)
-	}
-	for maker, want := range map[string]string{
-		"mallory":                           userName("mallory"),
-		administrator:                       "system:serviceaccounts:team",
-		"system:serviceaccount:other:a eve": userName("eve"),
-		"system:serviceaccount:other:a":     "system:serviceaccount:other:",
-		"system:serviceaccount:other:a " + masterRequesters:           "system:serviceaccounts:other",
-		"system:serviceaccount:kube-system:generic-garbage-collector": "system:serviceaccounts:team",
-	} {
-		claims := &jwt.Claims{ID: "1234"}
-		if _, err := keys.GenerateToken(asUser(t.Context(), maker), claims, map[string]any{}); err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(claims.ID, "mallory") || strings.Contains(claims.ID, "system:masters") {
-			t.Errorf("the ID %s, which others see, has the name of its maker", claims.ID)
-		}
-		account := (&apiserverserviceaccount.ServiceAccountInfo{Namespace: "team", Name: "a", CredentialID: authenticationjwt.CredentialIDForJTI(claims.ID)}).UserInfo()
-		if name := requesterName(request.WithUser(t.Context(), account)); name != want {
-			t.Errorf("requests with a token that %s has made count for %q, want %q", maker, name, want)
-		}
 	}
 }
