@@ -2,12 +2,12 @@ package config
 
 import "k8s.io/apimachinery/pkg/api/resource"
 
-// Limits bound what one client can cost the others. 0 switches a bound off.
+// Limits bound what one client can cost the others. 0 switches a bound off. The service accounts of a
+// namespace count as one user.
 type Limits struct {
 	// ConnectionsPerAddress is the number of connections of one client address.
 	ConnectionsPerAddress int `json:"connectionsPerAddress"`
-	// WatchesPerUser is the number of open watches of one user, with the tokens that they
-	// have made.
+	// WatchesPerUser is the number of open watches of one user.
 	WatchesPerUser int `json:"watchesPerUser"`
 	// Entries is the number of entries of a map or a list in the body of a write (0 allows any nesting,
 	// too), PatchEntries that of a list in a JSON patch or a strategic merge patch.
