@@ -410,23 +410,6 @@ func TestUnknownMediaType(t *testing.T) {
 	}
 }
 
-func TestCacheIsBounded(t *testing.T) {
-	c := NewHandler(nil, nil, "", nil).cache
-	for i := range 10 {
-		d := &document{compressed: make([]byte, maxCached/4)}
-		c.Add(fmt.Sprint(i), d, len(d.compressed))
-	}
-	kept := 0
-	for i := range 10 {
-		if c.Get(fmt.Sprint(i)) != nil {
-			kept++
-		}
-	}
-	if kept > 4 || c.Get("9") == nil {
-		t.Errorf("%d documents are kept", kept)
-	}
-}
-
 // TestIndexIsKept: the definitions are listed again after a change only.
 func TestIndexIsKept(t *testing.T) {
 	source := &definitions{whole: []*apiextensionsv1.CustomResourceDefinition{definition("Widget", "example.com", "v1")}}
