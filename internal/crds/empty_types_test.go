@@ -406,6 +406,17 @@ func TestUnusualRequestsAreLeftToUpstream(t *testing.T) {
 			t.Errorf("Accept: %s: plain %t", accept, got)
 		}
 	}
+	for query, plain := range map[string]bool{ // bookmarks are tables, too, and wrong options are explained
+		"watch=1":                          true,
+		"watch=1&allowWatchBookmarks=true": false,
+		"includeObject=Object":             true,
+		"includeObject=Nothing":            false,
+		"watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true": false,
+	} {
+		if got := plainOf(t, query, kubectlAccept, "v2"); got != plain {
+			t.Errorf("tables of ?%s: plain %t", query, got)
+		}
+	}
 	if plainOf(t, "", "application/json", "v1") || plainOf(t, "", "application/json", "v3") {
 		t.Error("a deprecated version, or one that there is not, is answered")
 	}
