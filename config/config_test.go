@@ -33,6 +33,23 @@ func check(t *testing.T, text string) (*ServerConfiguration, error) {
 
 const header = "apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\n"
 
+// service is a file with an endpoint of that service.
+func service(namespace, name, targets string) string {
+	return header + "serviceEndpoints: [{namespace: " + namespace + ", name: " + name + ", targets: [" + targets + "]}]\n"
+}
+
+// TestValidFiles: settings of journals are for the control planes, too.
+func TestValidFiles(t *testing.T) {
+	for _, text := range []string{
+		header + "journal: {stopIfSuperseded: true}\nplanes: {enabled: true, journal: /mnt/journal}\n",
+		service("ns", "svc", `"https://10.0.0.7:8443", "https://h.example.org", "https://[::1]:1"`),
+	} {
+		if _, err := check(t, text); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestDocumentedFileEqualsDefaults(t *testing.T) {
 	const file = "config.yaml"
 	documented, _, err := Load(file)
@@ -175,6 +192,26 @@ func TestLoadRefuses(t *testing.T) {
 		"no mapping":                 {"- a\n", []string{":1: not a mapping"}},
 		"no YAML":                    {"a: [\n", []string{"not a YAML document"}},
 		"several things at once":     {header + "a: 1\nb: 2\n", []string{":3: a: unknown field", ":4: b: unknown field"}},
+		// Only shells expand "~". Without the error there would be a directory of that name.
+		"a home directory": {header + "dataDir: ~/data\nbackup: {dir: ~/backups}\nserving: {certFile: ~you/tls.crt, keyFile: ~you/tls.key}\n",
+			[]string{`:3: dataDir: "~`, `:4: backup.dir: "~`, `serving.certFile: "~`, `serving.keyFile: "~`}},
+		"a URL for a path": {header + "backup: {dir: \"s3://bucket/mini\"}\nmanifests: {dir: \"https://example.org/m\"}\n",
+			[]string{`backup.dir: "s3://bucket/mini" is a URL`, `manifests.dir: "https://example.org/m" is a URL`}},
+		// A server cannot restore from an encrypted journal by itself.
+		"an encrypted journal": {header + "journal: {destination: /mnt/journal, restoreIfEmpty: true}\nbackup: {encryptTo: [age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p]}\n",
+			[]string{"journal.restoreIfEmpty: needs a journal that is not encrypted"}},
+		// Settings without their directory would have no effect.
+		"a restore without a journal":    {header + "journal: {restoreIfEmpty: true}\n", []string{"journal.destination: is empty"}},
+		"a stop without a journal":       {header + "journal: {stopIfSuperseded: true}\n", []string{"journal.destination: is empty"}},
+		"required without manifests":     {header + "manifests: {required: true}\n", []string{"manifests.required: needs manifests.dir"}},
+		"a pruning without manifests":    {header + "manifests: {prune: true}\n", []string{"manifests.prune: needs manifests.dir"}},
+		"a service without targets":      {service("ns", "svc", ""), []string{":3: serviceEndpoints[0].targets: is empty"}},
+		"a target without TLS":           {service("ns", "svc", `"http://a:1"`), []string{`"http://a:1" is not a target`}},
+		"a target with a path":           {service("ns", "svc", `"https://a:1/path"`), []string{":3: serviceEndpoints[0].targets[0]"}},
+		"a target with a wrong port":     {service("ns", "svc", `"https://a:99999"`), []string{"no port from 1 to 65535"}},
+		"a service in no namespace":      {service("n.s", "svc", `"https://a:1"`), []string{"is not a namespace"}},
+		"a service with a wrong name":    {service("ns", "a.b", `"https://a:1"`), []string{"is not the name of a Service"}},
+		"a service that is listed twice": {service("ns", "svc", `"https://a:1"]}, {namespace: ns, name: svc, targets: ["https://b:1"`), []string{"is listed twice"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := check(t, test.text)
@@ -264,6 +301,7 @@ func TestPathsAreRelativeToTheFile(t *testing.T) {
 dataDir: data
 manifests: {dir: manifests}
 backup: {dir: /mnt/backups}
+journal: {destination: journal}
 apiServer:
   audit: {policyFile: policy.yaml, logPath: "-"}
   authentication: {serviceAccountKeyFiles: [tokens.pem]}
@@ -275,51 +313,14 @@ apiServer:
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []string{cfg.DataDir, cfg.Manifests.Dir, cfg.Backup.Dir, cfg.APIServer.Audit.PolicyFile, cfg.APIServer.Audit.LogPath, cfg.APIServer.Authentication.ServiceAccountKeyFiles[0]}
-	want := []string{filepath.Join(dir, "data"), filepath.Join(dir, "manifests"), "/mnt/backups", filepath.Join(dir, "policy.yaml"), "-", filepath.Join(dir, "tokens.pem")}
+	got := []string{cfg.DataDir, cfg.Manifests.Dir, cfg.Backup.Dir, cfg.APIServer.Audit.PolicyFile, cfg.APIServer.Audit.LogPath, cfg.APIServer.Authentication.ServiceAccountKeyFiles[0], cfg.Journal.Destination}
+	want := []string{filepath.Join(dir, "data"), filepath.Join(dir, "manifests"), "/mnt/backups", filepath.Join(dir, "policy.yaml"), "-", filepath.Join(dir, "tokens.pem"), filepath.Join(dir, "journal")}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("paths (-want +got):\n%s", diff)
 	}
-}
-
-// TestHomeDirectory: only shells expand "~". Without the error there would be a directory of
-// that name.
-func TestHomeDirectory(t *testing.T) {
-	_, err := check(t, header+"dataDir: ~/data\nbackup: {dir: ~/backups}\nserving: {certFile: ~you/tls.crt, keyFile: ~you/tls.key}\n")
-	for _, field := range []string{"dataDir", "backup.dir", "serving.certFile", "serving.keyFile"} {
-		if err == nil || !strings.Contains(err.Error(), field+": \"~") {
-			t.Errorf("no error for %s: %v", field, err)
-		}
-	}
-}
-
-// TestURLsAreNoPaths: a backup would be in a directory named "s3:". A server cannot restore from
-// an encrypted journal by itself.
-func TestURLsAreNoPaths(t *testing.T) {
-	_, err := check(t, header+"backup: {dir: \"s3://bucket/mini\"}\nmanifests: {dir: \"https://example.org/m\"}\n")
-	for _, field := range []string{"backup.dir", "manifests.dir"} {
-		if err == nil || !strings.Contains(err.Error(), field+": \"") || !strings.Contains(err.Error(), "is a URL") {
-			t.Errorf("no error for %s: %v", field, err)
-		}
-	}
-	_, err = check(t, header+"journal: {destination: /mnt/journal, restoreIfEmpty: true}\nbackup: {encryptTo: [age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p]}\n")
-	if err == nil || !strings.Contains(err.Error(), "journal.restoreIfEmpty: needs a journal that is not encrypted") {
-		t.Errorf("restoreIfEmpty with an encrypted journal: %v", err)
-	}
-}
-
-// TestSettingsWithoutTheirDirectory have no effect, and are refused. Those of journal are for the
-// control planes, too.
-func TestSettingsWithoutTheirDirectory(t *testing.T) {
-	for text, want := range map[string]string{
-		"journal: {restoreIfEmpty: true}":                                                   "journal.destination: is empty",
-		"journal: {stopIfSuperseded: true}":                                                 "journal.destination: is empty",
-		"journal: {stopIfSuperseded: true}\nplanes: {enabled: true, journal: /mnt/journal}": "",
-		"manifests: {required: true}":                                                       "manifests.required: needs manifests.dir",
-		"manifests: {prune: true}":                                                          "manifests.prune: needs manifests.dir",
-	} {
-		if _, err := check(t, header+text+"\n"); (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", text, err)
+	for _, destination := range []string{"s3://bucket/prefix", "/mnt/journal"} {
+		if cfg, _, err := Load(write(t, header+"journal: {destination: "+destination+"}\n")); err != nil || cfg.Journal.Destination != destination {
+			t.Errorf("%s becomes %+v, %v", destination, cfg, err)
 		}
 	}
 }

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -66,28 +64,5 @@ func TestFormerName(t *testing.T) {
 	}
 	if _, _, err := Load(write(t, header+"journal: {}\narchive: {}\n")); err == nil || !strings.Contains(err.Error(), "set twice") {
 		t.Errorf("both names: %v", err)
-	}
-}
-
-// TestJournalPathInFile: a relative destination is relative to the file, as other paths.
-func TestJournalPathInFile(t *testing.T) {
-	t.Parallel()
-	for destination, inDir := range map[string]bool{"journal": true, "s3://bucket/prefix": false, "/mnt/journal": false} {
-		dir := t.TempDir()
-		file := filepath.Join(dir, "config.yaml")
-		if err := os.WriteFile(file, []byte("apiVersion: "+APIVersion+"\nkind: "+Kind+"\njournal: {destination: "+destination+"}\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		c, _, err := Load(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := destination
-		if inDir {
-			want = filepath.Join(dir, destination)
-		}
-		if c.Journal.Destination != want {
-			t.Errorf("%s becomes %s, want %s", destination, c.Journal.Destination, want)
-		}
 	}
 }

@@ -60,23 +60,32 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
 // TestAdmissionGetsPublicTypes: the objects of all operations have the types that a program knows,
-// and what Mutate changes in them is stored, with defaults.
+// and what Mutate changes in them, once, is stored, with defaults. The manifests are applied before
+// the start returns.
 func TestAdmissionGetsPublicTypes(t *testing.T) {
 	var seen sync.Map // by operation and resource, the types of object and old object
 	cp := start(t, controlplane.Options{
-		Resources: []controlplane.Resource{boatsOfTwoVersions()}, Manifests: fstest.MapFS{"widgets.yaml": {Data: []byte(widgets)}},
+		Resources: []controlplane.Resource{boatsOfTwoVersions()}, Manifests: fstest.MapFS{
+			"crds/widgets.yaml": {Data: []byte(widgets)}, "README.md": {Data: []byte("no manifest")}},
 		Admission: []controlplane.Admission{{Name: "types",
 			Mutate: func(_ context.Context, a admission.Attributes) error {
 				switch o := a.GetObject().(type) {
 				case *corev1.ConfigMap:
-					o.Data = map[string]string{"mutated": "yes"}
+					o.Data = map[string]string{"mutated": o.Data["mutated"] + "yes"}
 				case *rbacv1.RoleBinding:
 					o.Subjects = append(o.Subjects, rbacv1.Subject{Kind: rbacv1.UserKind, Name: "jane"})
 				case *Boat:
-					o.Spec.Extra = map[string]string{"mutated": "yes"}
+					o.Spec.Extra = map[string]string{"mutated": o.Spec.Extra["mutated"] + "yes"}
 				case *unstructured.Unstructured:
-					return unstructured.SetNestedField(o.Object, "yes", "spec", "mutated")
+					before, _, _ := unstructured.NestedString(o.Object, "spec", "mutated")
+					return unstructured.SetNestedField(o.Object, before+"yes", "spec", "mutated")
+				case metav1.Object: // the CRD of the manifests
+					if a.GetResource() == crdResource {
+						o.SetLabels(map[string]string{"mutated": "yes"})
+					}
 				}
 				return nil
 			},
@@ -135,6 +144,9 @@ func TestAdmissionGetsPublicTypes(t *testing.T) {
 				t.Errorf("%s of %v: %v, want %s", operation, test.resource, got, want)
 			}
 		}
+	}
+	if crd, err := client.Resource(crdResource).Get(ctx, "widgets.example.com", metav1.GetOptions{}); err != nil || crd.GetLabels()["mutated"] != "yes" {
+		t.Errorf("the CRD: %v, %v", crd, err)
 	}
 	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "one"}, RoleRef: rbacv1.RoleRef{Kind: "ClusterRole", Name: "view"}}
 	binding, err := kubernetes.NewForConfigOrDie(cp.RESTConfig()).RbacV1().RoleBindings("default").Create(ctx, binding, metav1.CreateOptions{})

@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -46,67 +45,6 @@ spec:
     storage: true
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `
-
-// addLabel is an admission that labels new objects, and panics for the name "panics".
-var addLabel = controlplane.Admission{
-	Name: "label", Operations: []admission.Operation{admission.Create},
-	Mutate: func(_ context.Context, a admission.Attributes) error {
-		object, ok := a.GetObject().(metav1.Object)
-		if !ok || a.GetSubresource() != "" {
-			return nil
-		}
-		if a.GetName() == "panics" {
-			panic("a mistake in a function")
-		}
-		labels := object.GetLabels()
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		labels["seen"] += "yes"
-		object.SetLabels(labels)
-		return nil
-	},
-}
-
-// TestAdmission: the functions see and change built-in types, Go types and custom resources once,
-// and a panic costs its request only. The manifests are applied before the start returns.
-func TestAdmission(t *testing.T) {
-	cp := start(t, controlplane.Options{
-		Admission: []controlplane.Admission{addLabel}, Resources: []controlplane.Resource{boats()},
-		Manifests: fstest.MapFS{"crds/widgets.yaml": {Data: []byte(widgets)}, "README.md": {Data: []byte("no manifest")}},
-	})
-	client := dynamic.NewForConfigOrDie(cp.RESTConfig())
-	for _, c := range []struct {
-		resource schema.GroupVersionResource
-		kind     string
-	}{
-		{corev1.SchemeGroupVersion.WithResource("configmaps"), "ConfigMap"},
-		{boatResource, "Boat"},
-		{schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "Widget"},
-	} {
-		object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"length": int64(1)}}}
-		object.SetGroupVersionKind(c.resource.GroupVersion().WithKind(c.kind))
-		object.SetName("one")
-		if c.kind == "ConfigMap" {
-			delete(object.Object, "spec")
-		}
-		created, err := client.Resource(c.resource).Namespace("default").Create(t.Context(), object, metav1.CreateOptions{})
-		if err != nil || created.GetLabels()["seen"] != "yes" {
-			t.Errorf("%s: %v, %v", c.kind, created, err)
-		}
-	}
-	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	if crd, err := crds.Get(t.Context(), "widgets.example.com", metav1.GetOptions{}); err != nil || crd.GetLabels()["seen"] != "yes" {
-		t.Errorf("the CRD: %v, %v", crd.GetLabels(), err)
-	}
-	maps := kubernetes.NewForConfigOrDie(cp.RESTConfig()).CoreV1().ConfigMaps("default")
-	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "panics"}}, metav1.CreateOptions{}); err == nil {
-		t.Error("a request whose admission panics succeeded")
-	}
-	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "after"}}, metav1.CreateOptions{}); err != nil {
-		t.Errorf("the request after one that panicked: %v", err)
-	}
-}
 
 // TestUsers: an authenticator knows tokens, an authorizer decides before RBAC, middleware sees
 // every request, and a handler gets authenticated and authorized ones.
@@ -260,13 +198,14 @@ func TestOptionsThatContradict(t *testing.T) {
 	ofKubernetes.Group = "apps.k8s.io"
 	wrongPort := withGate("WatchList") // which the process has not, and which sets none
 	wrongPort.Serving.Port = 70000
+	label := controlplane.Admission{Name: "label", Mutate: func(context.Context, admission.Attributes) error { return nil }}
 	pump := controlplane.Controller{Name: "pump", Run: func(context.Context, *rest.Config) error { return nil }}
 	for want, options := range map[string]controlplane.Options{
 		"exclude each other":                    {Listener: listener, Listen: true},
 		"has no dot":                            {Resources: []controlplane.Resource{noDot}},
 		"is one of Kubernetes":                  {Resources: []controlplane.Resource{ofKubernetes}},
 		"is there twice":                        {Resources: []controlplane.Resource{boats(), boats()}},
-		`Admission: "label" is there twice`:     {Admission: []controlplane.Admission{addLabel, addLabel}},
+		`Admission: "label" is there twice`:     {Admission: []controlplane.Admission{label, label}},
 		`Controllers: "pump" is there twice`:    {Controllers: []controlplane.Controller{pump, pump}},
 		"NewList is nil":                        {Resources: []controlplane.Resource{{Group: "a.b", Version: "v1", Kind: "C", New: boats().New}}},
 		"has no function":                       {Admission: []controlplane.Admission{{Name: "x"}}},
@@ -367,34 +306,8 @@ func TestGroupOfACRD(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(crd), &object.Object); err != nil {
 		t.Fatal(err)
 	}
-	crds := dynamic.NewForConfigOrDie(third.RESTConfig()).Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	crds := dynamic.NewForConfigOrDie(third.RESTConfig()).Resource(crdResource)
 	if _, err := crds.Create(t.Context(), object, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("a CRD in a group of the program: %v", err)
-	}
-}
-
-// TestDirectoryInUse: a second control plane in the same directory fails, and says so; after the
-// stop of the first one it starts and has the objects.
-func TestDirectoryInUse(t *testing.T) {
-	dir := t.TempDir()
-	first := start(t, controlplane.Options{Dir: dir})
-	maps := kubernetes.NewForConfigOrDie(first.RESTConfig()).CoreV1().ConfigMaps("default")
-	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	second, err := controlplane.New(controlplane.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := second.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "in use") || !strings.Contains(err.Error(), "(Options.Dir)") {
-		t.Errorf("a second start in the directory: %v", err)
-	}
-	if err := first.Stop(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	third := start(t, controlplane.Options{Dir: dir})
-	maps = kubernetes.NewForConfigOrDie(third.RESTConfig()).CoreV1().ConfigMaps("default")
-	if _, err := maps.Get(t.Context(), "kept", metav1.GetOptions{}); err != nil {
-		t.Errorf("after the restart: %v", err)
 	}
 }

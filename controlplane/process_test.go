@@ -48,15 +48,23 @@ func stateOfProcess() processState {
 	}
 }
 
-// TestProcessBelongsToTheProgram: neither a start nor a stop changes what a process has once.
+// TestProcessBelongsToTheProgram: neither a start nor a stop changes what a process has once. Without a
+// listener there is no URL.
 func TestProcessBelongsToTheProgram(t *testing.T) {
 	before := stateOfProcess()
 	cp := start(t, controlplane.Options{})
 	if during := stateOfProcess(); during != before {
 		t.Errorf("after the start: %+v, before: %+v", during, before)
 	}
+	if cp.URL() != "" || cp.Kubeconfig() != "" {
+		t.Errorf("without a listener it has the URL %q and the kubeconfig %q", cp.URL(), cp.Kubeconfig())
+	}
 	if err := cp.Stop(context.Background()); err != nil {
 		t.Fatal(err)
+	}
+	<-cp.Done()
+	if err := cp.Err(); err != nil {
+		t.Error(err)
 	}
 	if after := stateOfProcess(); after != before {
 		t.Errorf("after the stop: %+v, before: %+v", after, before)
@@ -109,7 +117,13 @@ func TestDoorsThatFail(t *testing.T) {
 	cp := start(t, controlplane.Options{
 		Resources: []controlplane.Resource{summaries.Resource()},
 		Admission: []controlplane.Admission{{
-			Name: "careless", Operations: []admission.Operation{admission.Delete},
+			Name: "careless", Operations: []admission.Operation{admission.Create, admission.Delete},
+			Mutate: func(_ context.Context, a admission.Attributes) error {
+				if a.GetName() == "new" {
+					panics("panics")
+				}
+				return nil
+			},
 			Validate: func(_ context.Context, a admission.Attributes) error {
 				if object, ok := a.GetOldObject().(metav1.Object); ok { // a collection has no name
 					panics(object.GetName())
@@ -137,6 +151,10 @@ func TestDoorsThatFail(t *testing.T) {
 		return client.Discovery().RESTClient().Get().AbsPath(path).Timeout(time.Second).Do(t.Context()).Error()
 	}
 	for name, request := range map[string]func() error{
+		"a creation": func() error {
+			_, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, metav1.CreateOptions{})
+			return err
+		},
 		"a deletion":   func() error { return maps.Delete(t.Context(), "panics", metav1.DeleteOptions{}) },
 		"a collection": func() error { return maps.DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}) },
 		"a list":       func() error { return get("/apis/sea.example.com/v1/namespaces/panics/summaries") },

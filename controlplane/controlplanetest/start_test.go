@@ -2,6 +2,7 @@ package controlplanetest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,12 +19,18 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/controlplane/controlplanetest"
 )
 
-// TestParallel: tests that run at once have servers of their own.
+// TestParallel: tests that run at once have servers of their own, with what the options add.
 func TestParallel(t *testing.T) {
+	refuse := controlplane.Admission{Name: "no maps", Validate: func(_ context.Context, a admission.Attributes) error {
+		if a.GetName() == "refused" {
+			return errors.New("this name is refused")
+		}
+		return nil
+	}}
 	for i := range 5 {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
-			server := controlplanetest.Start(t)
+			server := controlplanetest.Start(t, controlplanetest.WithOptions(controlplane.Options{Admission: []controlplane.Admission{refuse}}))
 			maps := kubernetes.NewForConfigOrDie(server.Config).CoreV1().ConfigMaps("default")
 			if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}, metav1.CreateOptions{}); err != nil {
 				t.Error(err)
@@ -31,24 +38,11 @@ func TestParallel(t *testing.T) {
 			if found, err := maps.List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=mine"}); err != nil || len(found.Items) != 1 {
 				t.Errorf("found %v, %v", found, err)
 			}
+			_, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "refused"}}, metav1.CreateOptions{})
+			if !apierrors.IsForbidden(err) {
+				t.Errorf("the creation of a refused name: %v", err)
+			}
 		})
-	}
-}
-
-// TestWithOptions: a server has what the options add.
-func TestWithOptions(t *testing.T) {
-	t.Parallel()
-	refuse := controlplane.Admission{Name: "no maps", Validate: func(_ context.Context, a admission.Attributes) error {
-		if a.GetResource().Resource == "configmaps" && a.GetName() == "refused" {
-			return admission.NewForbidden(a, fmt.Errorf("this name is refused"))
-		}
-		return nil
-	}}
-	server := controlplanetest.Start(t, controlplanetest.WithOptions(controlplane.Options{Admission: []controlplane.Admission{refuse}}))
-	maps := kubernetes.NewForConfigOrDie(server.Config).CoreV1().ConfigMaps("default")
-	_, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "refused"}}, metav1.CreateOptions{})
-	if !apierrors.IsForbidden(err) {
-		t.Errorf("the creation of a refused name: %v", err)
 	}
 }
 

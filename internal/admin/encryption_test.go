@@ -86,21 +86,6 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// TestResumeEnds: with the server.
-func TestResumeEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := &emptyStore{}
-		k, _ := interruptedRotation(t, store)
-		store.shared = 1000
-		ctx, cancel := context.WithTimeout(t.Context(), 5*resumeInterval/2)
-		defer cancel()
-		k.Resume(ctx)
-		if tries := 1000 - store.shared; tries != 3 || !encryption.Interrupted(k.File) {
-			t.Errorf("%d attempts, want 3; unfinished: %t", tries, encryption.Interrupted(k.File))
-		}
-	})
-}
-
 // TestResumeAfterClient: a rotation that a client has continued is not followed by another one.
 func TestResumeAfterClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -107,8 +107,6 @@ type world struct {
 
 	mu      sync.Mutex
 	answers map[string]string
-	hang    map[string]bool
-	hanging int
 	etag    string          // of all answers; empty for none
 	sent    map[string]bool // the values of If-None-Match that requests had
 	count   map[string]int  // of requests, by path
@@ -132,7 +130,7 @@ func newWorldWithoutOpenAPI(t *testing.T) *world {
 	w := &world{
 		t: t, client: fake.NewClientset(), discovery: aggregated.NewResourceManager("apis"), v2: newSink(openAPIV2Path), v3: newSink(openAPIV3Path),
 		answers: map[string]string{"/apis/example.com/v1": legacyDiscovery, "/openapi/v3/apis/example.com/v1": openAPIv3, openAPIV2Path: openAPIv2},
-		hang:    map[string]bool{}, sent: map[string]bool{}, count: map[string]int{},
+		sent:    map[string]bool{}, count: map[string]int{},
 	}
 	server := httptest.NewUnstartedServer(w)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -167,23 +165,17 @@ func newWorldWithoutOpenAPI(t *testing.T) *world {
 // ServeHTTP is the remote server.
 func (w *world) ServeHTTP(response http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
-	answer, hang, etag := w.answers[r.URL.Path], w.hang[r.URL.Path], w.etag
+	answer, etag := w.answers[r.URL.Path], w.etag
 	w.sent[r.Header.Get("If-None-Match")] = true
 	w.count[r.URL.Path]++
-	if hang {
-		w.hanging++
-	}
 	w.mu.Unlock()
-	switch {
-	case hang:
-		<-r.Context().Done()
-	case answer == "":
+	if answer == "" {
 		http.NotFound(response, r)
-	default:
-		response.Header().Set("Content-Type", "application/json")
-		response.Header().Set("Etag", etag)
-		_, _ = io.WriteString(response, answer) // the test notices an incomplete response
+		return
 	}
+	response.Header().Set("Content-Type", "application/json")
+	response.Header().Set("Etag", etag)
+	_, _ = io.WriteString(response, answer) // the test notices an incomplete response
 }
 
 // requests returns the number of requests for a path.
@@ -327,24 +319,6 @@ func TestNewETagOfTheSameDocument(t *testing.T) {
 			defer w.mu.Unlock()
 			return w.sent[etag]
 		})
-	}
-}
-
-func TestHangingServerDoesNotDelayOthers(t *testing.T) {
-	w := newWorld(t)
-	w.hang["/openapi/v3/apis/example.com/v1"] = true
-	w.register(apiregistrationv1.ConditionTrue)
-	w.eventually("discovery is current", w.isFresh("Current"))
-	w.eventually("the server is asked for OpenAPI", func() bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return w.hanging > 0
-	})
-	// Its worker waits; it must not record a document of a server that was removed.
-	w.register(apiregistrationv1.ConditionFalse)
-	w.eventually("the group is stale", w.isFresh("Stale"))
-	if w.v2.of(apiService) != "" {
-		t.Error("the server has answered after all")
 	}
 }
 

@@ -1,8 +1,6 @@
 package apiserver
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
@@ -108,10 +106,7 @@ func TestCertificateCacheForgetsAnonymousRequests(t *testing.T) {
 // the difference with the processor time of a read, of which `make bench
 // RUN=throughput-configmaps` shows how many fit in a second.
 func BenchmarkClientCertificate(b *testing.B) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		b.Fatal(err)
-	}
+	key := ecdsaKey(b)
 	authority, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "clients"}, key)
 	if err != nil {
 		b.Fatal(err)
@@ -120,7 +115,7 @@ func BenchmarkClientCertificate(b *testing.B) {
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "jane"}, NotBefore: authority.NotBefore, NotAfter: authority.NotAfter,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, authority, &key.PublicKey, key)
+	der, err := x509.CreateCertificate(rand.Reader, template, authority, key.Public(), key)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -17,35 +17,8 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/kube"
 )
 
-// TestFlagsAreChecked stops at the flags: feature gates are process globals,
-// so that what comes after them is tested with the real binary.
-func TestFlagsAreChecked(t *testing.T) {
-	for name, test := range map[string]struct {
-		flags map[string]config.Scalar
-		want  []string
-	}{
-		"an unknown flag":     {map[string]config.Scalar{"goaway-chanse": "0.1"}, []string{"apiServer.flags.goaway-chanse: no such flag", `did you mean "goaway-chance"?`}},
-		"dashes":              {map[string]config.Scalar{"--goaway-chance": "0.1"}, []string{"write the flag's name without dashes"}},
-		"a bad value":         {map[string]config.Scalar{"goaway-chance": "often"}, []string{"apiServer.flags.goaway-chance: ", "often"}},
-		"a flag with a field": {map[string]config.Scalar{"audit-policy-file": "x"}, []string{"use apiServer.audit.policyFile"}},
-		"a flag of ours":      {map[string]config.Scalar{"etcd-servers": "x"}, []string{"use etcd.external.endpoints"}},
-		"two at once":         {map[string]config.Scalar{"a": "1", "b": "2"}, []string{"apiServer.flags.a: ", "apiServer.flags.b: "}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := NewOptions(Settings{APIServer: config.APIServer{Flags: test.flags}})
-			if err == nil {
-				t.Fatal("it was accepted")
-			}
-			for _, want := range test.want {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%q is missing in:\n%v", want, err)
-				}
-			}
-		})
-	}
-}
-
-// TestWhatTheStartWouldRefuse is refused before anything is written, too.
+// TestWhatTheStartWouldRefuse is refused before anything is written, too. Feature gates are process
+// globals, so that what comes after them is tested with the real binary.
 func TestWhatTheStartWouldRefuse(t *testing.T) {
 	own := filepath.Join(t.TempDir(), "authentication.yaml")
 	const content = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt: [{issuer: {url: " + issuer +
@@ -53,18 +26,31 @@ func TestWhatTheStartWouldRefuse(t *testing.T) {
 	if err := os.WriteFile(own, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	flags := func(pairs ...string) config.APIServer {
+		set := map[string]config.Scalar{}
+		for i := 0; i < len(pairs); i += 2 {
+			set[pairs[i]] = config.Scalar(pairs[i+1])
+		}
+		return config.APIServer{Flags: set}
+	}
 	for name, test := range map[string]struct {
 		api  config.APIServer
 		want []string
 	}{
+		"an unknown flag":                {flags("goaway-chanse", "0.1"), []string{"apiServer.flags.goaway-chanse: no such flag", `did you mean "goaway-chance"?`}},
+		"dashes":                         {flags("--goaway-chance", "0.1"), []string{"write the flag's name without dashes"}},
+		"a bad value":                    {flags("goaway-chance", "often"), []string{"apiServer.flags.goaway-chance: ", "often"}},
+		"a flag with a field":            {flags("audit-policy-file", "x"), []string{"use apiServer.audit.policyFile"}},
+		"a flag of ours":                 {flags("etcd-servers", "x"), []string{"use etcd.external.endpoints"}},
+		"two at once":                    {flags("a", "1", "b", "2"), []string{"apiServer.flags.a: ", "apiServer.flags.b: "}},
 		"an expiration that is too long": {config.APIServer{Authentication: config.Authentication{MaxTokenExpiration: config.Duration{Duration: 150 * 365 * 24 * time.Hour}}}, []string{"apiServer.authentication.maxTokenExpiration: must be between"}},
 		"the own issuer":                 {config.APIServer{Authentication: config.Authentication{ConfigFile: own}}, []string{"apiServer.authentication.configFile: ", "must not overlap with disallowed issuers"}},
-		"an issuer without TLS":          {config.APIServer{Flags: map[string]config.Scalar{"oidc-issuer-url": "http://issuer", "oidc-client-id": "a"}}, []string{"apiServer.flags.oidc-issuer-url: ", "must be https"}},
-		"no file of its authority":       {config.APIServer{Flags: map[string]config.Scalar{"oidc-issuer-url": "https://issuer", "oidc-client-id": "a", "oidc-ca-file": "/nope"}}, []string{"open /nope: "}},
-		"a list for one value":           {config.APIServer{Flags: map[string]config.Scalar{"goaway-chance": "0.001\n0.002"}}, []string{"apiServer.flags.goaway-chance: takes one value, not a list"}},
-		"no file of a token webhook":     {config.APIServer{Flags: map[string]config.Scalar{"authentication-token-webhook-config-file": "/nope"}}, []string{"authentication-token-webhook-config-file: open /nope: "}},
-		"no file of an egress selector":  {config.APIServer{Flags: map[string]config.Scalar{"egress-selector-config-file": "/nope"}}, []string{"egress-selector-config-file: open /nope: "}},
-		"no file of tokens":              {config.APIServer{Flags: map[string]config.Scalar{"token-auth-file": "/nope.csv"}}, []string{"apiServer.flags.token-auth-file: open /nope.csv: "}},
+		"an issuer without TLS":          {flags("oidc-issuer-url", "http://issuer", "oidc-client-id", "a"), []string{"apiServer.flags.oidc-issuer-url: ", "must be https"}},
+		"no file of its authority":       {flags("oidc-issuer-url", "https://issuer", "oidc-client-id", "a", "oidc-ca-file", "/nope"), []string{"open /nope: "}},
+		"a list for one value":           {flags("goaway-chance", "0.001\n0.002"), []string{"apiServer.flags.goaway-chance: takes one value, not a list"}},
+		"no file of a token webhook":     {flags("authentication-token-webhook-config-file", "/nope"), []string{"authentication-token-webhook-config-file: open /nope: "}},
+		"no file of an egress selector":  {flags("egress-selector-config-file", "/nope"), []string{"egress-selector-config-file: open /nope: "}},
+		"no file of tokens":              {flags("token-auth-file", "/nope.csv"), []string{"apiServer.flags.token-auth-file: open /nope.csv: "}},
 	} {
 		_, err := NewOptions(Settings{Serving: config.Default().Serving, APIServer: test.api})
 		for _, want := range test.want {

@@ -1,9 +1,7 @@
 package apiserver
 
 import (
-	"context"
 	"testing"
-	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
@@ -40,26 +38,4 @@ func TestParametersOfPolicies(t *testing.T) {
 			t.Errorf("%s: %v", resource, err)
 		}
 	}
-}
-
-// TestPolicyInformersAreAwaited: who asks whether an informer of policies has synced waits for that
-// instead of asking again after a while.
-func TestPolicyInformersAreAwaited(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		f := &readyInformers{SharedInformerFactory: informers.NewSharedInformerFactory(fake.NewClientset(), 0)}
-		policies := f.Admissionregistration().V1().ValidatingAdmissionPolicies().Informer()
-		if policies.HasSynced() {
-			t.Error("it has synced before its start")
-		}
-		synced := make(chan bool)
-		go func() { synced <- policies.HasSynced() }()
-		synctest.Wait()
-		f.Start(ctx.Done())
-		if !<-synced {
-			t.Error("it was not awaited")
-		}
-		cancel()
-		f.Shutdown()
-	})
 }

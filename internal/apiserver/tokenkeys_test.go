@@ -32,7 +32,7 @@ type countedListener struct{ calls int }
 
 func (l *countedListener) Enqueue() { l.calls++ }
 
-func ecdsaKey(t *testing.T) crypto.Signer {
+func ecdsaKey(t testing.TB) crypto.Signer {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -86,13 +86,9 @@ func server(t testing.TB) Source {
 		}
 	}
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
-	if err := os.WriteFile(policy, []byte("policy"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	put(t, policy, "policy")
 	credentials := filepath.Join(t.TempDir(), "credentials")
-	if err := os.WriteFile(credentials, []byte("keys"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	put(t, credentials, "keys")
 	data := database(t, writes)
 	return Source{
 		DataDir: dir, Stamp: stamp, Prefix: "/registry", Config: []byte("kind: ServerConfiguration\n"),
@@ -165,9 +161,7 @@ func TestWithoutKeys(t *testing.T) {
 func TestKeysInCertificateFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "server.pem")
 	content := "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n"
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	put(t, file, content)
 	source := Source{DataDir: t.TempDir(), ConfigFiles: []config.Field{{Path: "serving.certFile", Value: file}}}
 	entries, leftOut, err := identityEntries(source, true)
 	if want := []string{"config/files/serving.certFile"}; err != nil || len(entries) != 0 || !slices.Equal(leftOut, want) {
@@ -268,9 +262,7 @@ func TestEncryptedBackup(t *testing.T) {
 	}
 	write := func(name, content string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		put(t, path, content)
 		return path
 	}
 	other, err := age.GenerateX25519Identity()
@@ -320,9 +312,7 @@ func TestLatest(t *testing.T) {
 		FileName(ReasonScheduled, Encryption{}, day.Add(-time.Second)), want, FileName(ReasonManual, Encryption{}, day.Add(time.Hour)),
 		"scheduled-20990101T000000Z.txt", "scheduled-tomorrow.tar.gz",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		put(t, filepath.Join(dir, name), "")
 	}
 	if path, made, err := Latest(dir, ReasonScheduled); path != filepath.Join(dir, want) || !made.Equal(day) || err != nil {
 		t.Errorf("found %s, %s, %v; want %s", path, made, err, want)
@@ -337,13 +327,9 @@ func TestPrune(t *testing.T) {
 		name(ReasonScheduled, 1), name(ReasonScheduled, 2) + ".age", name(ReasonScheduled, 3), name(ReasonScheduled, 4), name(ReasonManual, 1),
 		"scheduled-notes.txt", "scheduled-0.tar.gz", unfinished + "x",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		put(t, filepath.Join(dir, name), "")
 	}
-	if err := os.WriteFile(filepath.Join(dir, unfinished+"young"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	put(t, filepath.Join(dir, unfinished+"young"), "")
 	long := time.Now().Add(-2 * abandoned)
 	if err := os.Chtimes(filepath.Join(dir, unfinished+"x"), long, long); err != nil {
 		t.Fatal(err)
@@ -385,4 +371,12 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// put writes a file.
+func put(t testing.TB, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -57,9 +57,7 @@ func TestEndpointOmitsKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "identity")
-	if err := os.WriteFile(file, []byte(identity.String()+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	put(t, file, identity.String()+"\n")
 	source := server(t)
 	for name, test := range map[string]struct {
 		recipients []string

@@ -48,20 +48,6 @@ func maker(t *testing.T, data []byte) *Maker {
 	})
 }
 
-// namesIn returns the names of the files in the directory, in order.
-func namesIn(t *testing.T, dir string) []string {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, entry := range entries {
-		names = append(names, entry.Name())
-	}
-	return names
-}
-
 // TestFirstBackupBeforeAnUpgradeIsKept: attempts to upgrade that fail before the release
 // takes the data over leave the backup of the first one, of data that only the previous
 // release has opened.
@@ -70,9 +56,7 @@ func TestFirstBackupBeforeAnUpgradeIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := maker(t, data)
 		earlier := FileName(ReasonUpgrade, Encryption{}, time.Now().Add(-2*time.Hour)) // of the previous upgrade
-		if err := os.WriteFile(filepath.Join(a.config.Backup.Dir, earlier), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		put(t, filepath.Join(a.config.Backup.Dir, earlier), "")
 		var made []string
 		for range keepUpgrades + 2 {
 			made = append(made, FileName(ReasonUpgrade, Encryption{}, time.Now()))
@@ -82,7 +66,7 @@ func TestFirstBackupBeforeAnUpgradeIsKept(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		want := slices.Delete(made, 1, len(made)-keepUpgrades)
-		if got := namesIn(t, a.config.Backup.Dir); !slices.Equal(got, want) {
+		if got := names(t, a.config.Backup.Dir); !slices.Equal(got, want) {
 			t.Errorf("the directory has %v, want %v", got, want)
 		}
 	})
@@ -98,8 +82,8 @@ func TestNoBackupOfAFirstStart(t *testing.T) {
 		if err := a.BeforeUpgrade(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if names := namesIn(t, a.config.Backup.Dir); len(names) > 0 {
-			t.Errorf("%s: the directory has %v", first, names)
+		if found := names(t, a.config.Backup.Dir); len(found) > 0 {
+			t.Errorf("%s: the directory has %v", first, found)
 		}
 	}
 }
@@ -114,9 +98,7 @@ func TestScheduleAfterTheClockWasAhead(t *testing.T) {
 		var ahead []string
 		for day := range 2 {
 			name := FileName(ReasonScheduled, Encryption{}, time.Now().AddDate(0, 0, day+1))
-			if err := os.WriteFile(filepath.Join(a.config.Backup.Dir, name), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			put(t, filepath.Join(a.config.Backup.Dir, name), "")
 			ahead = append(ahead, name)
 		}
 		due := time.Now().Add(30 * time.Minute) // the directory is used since an hour
@@ -130,7 +112,7 @@ func TestScheduleAfterTheClockWasAhead(t *testing.T) {
 		cancel()
 		<-ended
 		made := FileName(ReasonScheduled, Encryption{}, due)
-		if got, want := namesIn(t, a.config.Backup.Dir), []string{made, ahead[1]}; !slices.Equal(got, want) {
+		if got, want := names(t, a.config.Backup.Dir), []string{made, ahead[1]}; !slices.Equal(got, want) {
 			t.Errorf("the directory has %v, want %v", got, want)
 		}
 		if account := a.Account(); !account.Last.Equal(due) || filepath.Base(account.File) != made || account.Error != "" {
@@ -169,7 +151,7 @@ func TestFirstBackupWasDue(t *testing.T) {
 		go a.KeepSchedule(ctx)
 		want := []string{FileName(ReasonScheduled, Encryption{}, time.Now())}
 		time.Sleep(time.Second)
-		if got := namesIn(t, a.config.Backup.Dir); !slices.Equal(got, want) {
+		if got := names(t, a.config.Backup.Dir); !slices.Equal(got, want) {
 			t.Errorf("the directory has %v, want %v", got, want)
 		}
 	})
@@ -198,7 +180,7 @@ func TestUnmountedBackupDirectory(t *testing.T) {
 			t.Fatalf("something was made: %v", err)
 		}
 		time.Sleep(90 * time.Minute)
-		if text, made := a.Account().Error, namesIn(t, a.config.Backup.Dir); text != "" || len(made) != 1 {
+		if text, made := a.Account().Error, names(t, a.config.Backup.Dir); text != "" || len(made) != 1 {
 			t.Errorf("the error is %q, the backups are %q", text, made)
 		}
 	})

@@ -78,9 +78,7 @@ func TestLinkedKeysOfOneMoment(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range names {
-			if err := os.WriteFile(filepath.Join(dir, version, name), []byte(version), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			put(t, filepath.Join(dir, version, name), version)
 		}
 	}
 	for _, name := range names {

@@ -38,7 +38,7 @@ func TestSaveReplacesNothing(t *testing.T) {
 	if content, err := os.ReadFile(path); err != nil || string(content) != "another's" {
 		t.Errorf("the file has %d bytes, %v", len(content), err)
 	}
-	if names := namesIn(t, dir); len(names) != 1 {
-		t.Errorf("the directory has %v", names)
+	if found := names(t, dir); len(found) != 1 {
+		t.Errorf("the directory has %v", found)
 	}
 }

@@ -14,18 +14,16 @@ import (
 )
 
 // TestBadCommandLines: each wrong command line ends with exit code 2 and one line that
-// says what would be right.
+// says what would be right. None prints or writes a key.
 func TestBadCommandLines(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	put(t, file, "")
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "admin.kubeconfig"), "apiVersion: v1\nkind: Config\nusers: [{name: kube-hyper-mini, user: {token: very-secret}}]\n")
 	missing := filepath.Join(t.TempDir(), "missing")
 	withPlanes := filepath.Join(t.TempDir(), "planes.yaml")
 	const planes = "{apiVersion: kube-hyper-mini.io/v1alpha1, kind: ServerConfiguration, planes: {enabled: true}}"
-	if err := os.WriteFile(withPlanes, []byte(planes), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	put(t, withPlanes, planes)
 	for _, c := range []struct {
 		args []string
 		want string
@@ -82,6 +80,13 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"kubeconfig", "-o", file}, "the file exists; --force replaces it"},
 		{[]string{"kubeconfig", "-o", filepath.Join(missing, "x")}, "the directory " + missing + " does not exist: make it first"},
 		{[]string{"kubeconfig", "create", "jane", "-o", filepath.Join(missing, "x")}, "the directory " + missing + " does not exist: make it first"},
+		{[]string{"kubeconfig", "--data-dir", dir, "create", "jane", "-o", file}, "--force replaces it"},
+		{[]string{"kubeconfig", "--data-dir", dir, "create", "jane", "--force"}, "--force needs --output"},
+		{[]string{"kubeconfig", "--data-dir", dir, "create", "jane", "--role", "owner"}, `--role "owner" is not supported; allowed: view, edit, admin`},
+		{[]string{"kubeconfig", "--data-dir", dir, "create", "jane", "--namespace", "Team A"}, `--namespace "Team A" is not the name of a namespace`},
+		{[]string{"kubeconfig", "--data-dir", dir, "create", "jane", "--expires", "soon"}, `"soon" is not a duration; write a number with a unit`},
+		{[]string{"backup", "list", "--data-dir=~/x"}, "write the whole path"}, // no shell has expanded it
+		{[]string{"backup", "list", "--config=~/x"}, "write the whole path"},
 		{[]string{"completion", "tcsh"}, `unknown command "tcsh" for "kube-hyper-mini completion"; allowed: bash, fish, powershell, zsh;`},
 		{[]string{"kubeconfig", "merge", "--help"}, `unknown command "merge" for "kube-hyper-mini kubeconfig"; allowed: create;`},
 		{[]string{"backup", "sav", "--help"}, `did you mean "save"?`},
@@ -102,6 +107,9 @@ func TestBadCommandLines(t *testing.T) {
 		if code != ExitUsage || !strings.Contains(errs, c.want) || out != "" || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%v: exit code %d, want %q:\n%s%s", c.args, code, c.want, out, errs)
 		}
+	}
+	if data, err := os.ReadFile(file); err != nil || len(data) > 0 {
+		t.Errorf("the file is now %q, %v", data, err)
 	}
 }
 
@@ -174,9 +182,7 @@ func TestValidateSeveralFiles(t *testing.T) {
 	write := func(name, text string) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		put(t, path, text)
 		return path
 	}
 	empty, comments := write("empty.yaml", ""), write("comments.yaml", "# nothing yet\n")

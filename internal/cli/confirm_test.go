@@ -26,17 +26,23 @@ func TestWaitForInvalidConfiguration(t *testing.T) {
 	}
 }
 
-// TestResetOfADirectoryInUse: reset refuses it without a question.
-func TestResetOfADirectoryInUse(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "data")
-	stamp := datadir.CurrentStamp()
+// usedDirectory returns a data directory that is in use until it is closed.
+func usedDirectory(t *testing.T) (string, *datadir.Dir) {
+	t.Helper()
+	dir, stamp := filepath.Join(t.TempDir(), "data"), datadir.CurrentStamp()
 	d, err := datadir.Open(dir, stamp)
+	if err == nil {
+		err = d.WriteStamp(stamp)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.WriteStamp(stamp); err != nil {
-		t.Fatal(err)
-	}
+	return dir, d
+}
+
+// TestResetOfADirectoryInUse: reset refuses it without a question.
+func TestResetOfADirectoryInUse(t *testing.T) {
+	dir, d := usedDirectory(t)
 	out, errs, code := runCLI(t, "reset", "--data-dir", dir)
 	if code != ExitFailure || !strings.Contains(errs, "is in use") || strings.Contains(errs, "Type yes") || out != "" {
 		t.Errorf("exit code %d:\n%s%s", code, out, errs)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -37,9 +36,7 @@ func TestRestoreUsesTheVariable(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("KUBE_HYPER_MINI_DATA_DIR", dir)
 	stamp := `{"format":1,"version":"v0.0.0-dev","kubernetes":"v1.36.3","etcd":"3.6.16"}`
-	if err := os.WriteFile(filepath.Join(dir, "version.json"), []byte(stamp), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	put(t, filepath.Join(dir, "version.json"), stamp)
 	if _, errs, code := runCLI(t, "backup", "restore", "none.tar.gz"); code != ExitUsage || !strings.Contains(errs, "name it with --data-dir "+dir) {
 		t.Errorf("exit code %d:\n%s", code, errs)
 	}
@@ -49,8 +46,6 @@ func TestRestoreUsesTheVariable(t *testing.T) {
 func writeFile(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	put(t, path, content)
 	return path
 }

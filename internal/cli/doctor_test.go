@@ -3,7 +3,6 @@ package cli
 import (
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,9 +24,7 @@ users: [{name: a, user: {tokenFile: token}}, {name: b, user: {tokenFile: missing
 contexts: [{name: whole, context: {cluster: a, user: a}}, {name: broken, context: {cluster: b, user: b}}]
 `,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		put(t, filepath.Join(dir, name), content)
 	}
 	file := filepath.Join(dir, "config")
 	out, errs, code := runCLI(t, "doctor", "--kubeconfig", file)

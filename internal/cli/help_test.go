@@ -114,3 +114,11 @@ func unknown(words []string) string {
 	}
 	return ""
 }
+
+// put writes a file.
+func put(t testing.TB, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -25,12 +25,8 @@ func TestKubectlUsesTheNamedServer(t *testing.T) {
 	dir := t.TempDir()
 	own := filepath.Join(dir, "admin.kubeconfig")
 	local, file := t.TempDir(), filepath.Join(dir, "config.yaml")
-	if err := os.WriteFile(filepath.Join(local, "admin.kubeconfig"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte("apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\ndataDir: .\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	put(t, filepath.Join(local, "admin.kubeconfig"), "")
+	put(t, file, "apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\ndataDir: .\n")
 	for name, c := range map[string]struct {
 		kubeconfig, dataDir string // of the environment
 		args                []string
@@ -107,9 +103,7 @@ func TestHistoryUsesTheNamedServer(t *testing.T) {
 	t.Setenv("KUBECONFIG", other)
 	text := "{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}], " +
 		"clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]}"
-	if err := os.WriteFile(other, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	put(t, other, text)
 	for dir, want := range map[string]string{"": "KUBECONFIG names it", t.TempDir(): "start the server first"} {
 		t.Setenv("KUBE_HYPER_MINI_DATA_DIR", dir)
 		_, errs, code := runCLI(t, "history", "get", "configmap", "x", "--from", t.TempDir())
@@ -125,9 +119,7 @@ func TestKubeconfigsWithoutAServer(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "") // of a test that runs in a cluster
 	write := func(name, content string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		put(t, path, content)
 		return path
 	}
 	none, empty := filepath.Join(dir, "none"), write("empty", "")

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -65,9 +64,7 @@ func TestKubeconfigOfAPlane(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "acme")
 	const text = "{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}], " +
 		"clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1/clusters/acme'}}]}"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	put(t, file, text)
 	for _, args := range [][]string{{"status"}, {"doctor"}, {"console"}, {"kubeconfig", "create", "jane"}} {
 		_, errs, code := runCLI(t, append(args, "--kubeconfig", file, "--plane", "beta")...)
 		if code != ExitUsage || !strings.Contains(errs, "that of the control plane acme already: leave out --plane") {

@@ -16,9 +16,7 @@ func TestBackupIsNotWrittenToTerminal(t *testing.T) {
 	defer func() { _ = terminal.Close() }()
 	dir := t.TempDir()
 	for name, content := range map[string]string{"lock": "", "version.json": `{"format": 1, "version": "v0.0.0-dev"}`} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		put(t, filepath.Join(dir, name), content)
 	}
 	for _, noColor := range []string{"", "1"} {
 		t.Setenv("NO_COLOR", noColor)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,9 +20,7 @@ func TestCommandsUseTheServersConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, config.UsedFile), served.UsedContent(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	put(t, filepath.Join(dir, config.UsedFile), string(served.UsedContent()))
 	backups := filepath.Join(filepath.Dir(file), "backups-of-it")
 	_, errs, _ := runCLI(t, "backup", "list", "--data-dir", dir)
 	if !strings.Contains(errs, backups) || strings.Count(errs, "from "+file) != 1 {
@@ -43,9 +40,7 @@ func TestCommandsUseTheServersConfiguration(t *testing.T) {
 	if out, _, _ := runCLI(t, "config", "print", "--data-dir", dir, "--config", writeFile(t, saved)); strings.Contains(out, "/elsewhere") {
 		t.Errorf("the configuration of another data directory, as a backup has it, is not that of this one:\n%s", out)
 	}
-	if err := os.WriteFile(filepath.Join(dir, config.UsedFile), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	put(t, filepath.Join(dir, config.UsedFile), "{")
 	if _, errs, code := runCLI(t, "status", "--data-dir", dir); code != ExitUsage || !strings.Contains(errs, "--config; the next start") {
 		t.Errorf("a damaged record: code %d\n%s", code, errs)
 	}

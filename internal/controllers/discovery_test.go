@@ -135,22 +135,6 @@ func TestTypesOfAnUnreachableServerAreKept(t *testing.T) {
 	}
 }
 
-func TestRefreshQueriesOnlyAfterAChange(t *testing.T) {
-	s := newServer("v1")
-	d := testDiscoverer(s)
-	refresh(t, d) // nothing is known yet
-	refresh(t, d)
-	if s.asked != 1 {
-		t.Errorf("%d queries before a change", s.asked)
-	}
-	s.serve("v1", "new.example.org/v1")
-	d.changed()
-	refresh(t, d)
-	if got := groupVersions(t, d); !slices.Equal(got, []string{"new.example.org/v1", "v1"}) {
-		t.Errorf("after a change there are %v", got)
-	}
-}
-
 // TestQueriesRunOneAfterTheOther: otherwise the result of an older query could replace that
 // of a newer one, and a new type would be missing.
 func TestQueriesRunOneAfterTheOther(t *testing.T) {
@@ -223,30 +207,6 @@ func TestRunQueriesAfterAChange(t *testing.T) {
 	}
 	cancel()
 	<-ended
-}
-
-// TestAnotherOrderIsNoChange: the resources of a group of CRDs change their order, for which the
-// controllers need not compare all types.
-func TestAnotherOrderIsNoChange(t *testing.T) {
-	s := newServer("v1")
-	s.lists[0].APIResources = append(s.lists[0].APIResources, metav1.APIResource{Name: "others", Kind: "Other"})
-	d := testDiscoverer(s)
-	query(t, d)
-	_, next, _ := d.snapshot()
-	slices.Reverse(s.lists[0].APIResources)
-	query(t, d)
-	select {
-	case <-next:
-		t.Error("another order is a change")
-	default:
-	}
-	s.lists[0].APIResources[0].Verbs = metav1.Verbs{"get"}
-	query(t, d)
-	select {
-	case <-next:
-	default:
-		t.Error("other verbs are no change")
-	}
 }
 
 // TestRefreshReturnsTheErrorOfTheQuery: the caller must not conclude from older types that

@@ -68,20 +68,6 @@ func TestGracePeriodWithSeveralServers(t *testing.T) {
 	}
 }
 
-// TestWritesInFlight: a namespace is handled after the requests that were in flight.
-func TestWritesInFlight(t *testing.T) {
-	var ended func()
-	n, old := testNamespaces(t, Config{AfterWrites: func(_ string, f func()) { ended = f }})
-	n.enqueue(old)
-	if n.loop.Len() != 0 {
-		t.Error("the namespace is in the queue while a request is in flight")
-	}
-	ended()
-	if n.loop.Len() != 1 {
-		t.Error("the namespace is not in the queue after the requests")
-	}
-}
-
 // TestNamespaceDeletionWaitsForDiscovery: without an answer, a type with objects in the
 // namespace may be unknown, and the namespace must not be finalized.
 func TestNamespaceDeletionWaitsForDiscovery(t *testing.T) {

@@ -16,26 +16,6 @@ func light(name, group string, uid types.UID, version int) *apiextensionsv1.Cust
 	return crd
 }
 
-// TestOnChange: changed is called for a write of this server before the writer gets the
-// response.
-func TestOnChange(t *testing.T) {
-	t.Parallel()
-	s := &Server{catalog: newCatalog()}
-	var calls, others int
-	remove := s.OnChange(func() { calls++ })
-	defer s.OnChange(func() { others++ })()
-	s.catalog.wrote(light("a", "example.com", "1", 5))
-	s.catalog.OnUpdate(nil, light("a", "example.com", "1", 5))
-	if calls != 1 {
-		t.Errorf("%d calls for one change", calls)
-	}
-	remove()
-	s.catalog.OnDelete(light("a", "example.com", "1", 6))
-	if calls != 1 || others != 2 {
-		t.Errorf("%d calls after the removal, %d of the other listener", calls-1, others-1)
-	}
-}
-
 func TestCatalogOrdersWritesAndEvents(t *testing.T) {
 	t.Parallel()
 	type step func(*catalog)

@@ -78,11 +78,7 @@ func TestConvertedTypesComeBack(t *testing.T) {
 	s := newTestServer(t)
 	s.installConverted(t, convertingWebhook(t))
 	old := s.client.Resource(widgetResource.GroupResource().WithVersion("v1"))
-	waiting, err := s.objects.Watch(t.Context(), metav1.ListOptions{ResourceVersion: s.listEmpty(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer waiting.Stop()
+	waiting := s.watch(t, metav1.ListOptions{ResourceVersion: s.listEmpty(t)})
 	s.front.release(time.Now().Add(time.Hour))
 	one := s.create(t, "one")
 	if event := <-waiting.ResultChan(); eventText(event) != "ADDED one" {

@@ -15,11 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/client-go/dynamic/dynamicinformer"
-	"k8s.io/client-go/tools/cache"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
 )
@@ -344,41 +341,6 @@ func TestLastBookmark(t *testing.T) {
 	}
 }
 
-// TestInformersOfEmptyTypes: an informer of a type without objects syncs, and gets the
-// objects that are created later.
-func TestInformersOfEmptyTypes(t *testing.T) {
-	t.Parallel()
-	s := newTestServer(t)
-	s.install(t)
-	factory := dynamicinformer.NewDynamicSharedInformerFactory(serveFront(t, s.front), 0)
-	informer := factory.ForResource(widgetResource)
-	added := make(chan string, 10)
-	if _, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
-		added <- obj.(*unstructured.Unstructured).GetName()
-	}}); err != nil {
-		t.Fatal(err)
-	}
-	stop := make(chan struct{})
-	defer factory.Shutdown()
-	defer close(stop)
-	factory.Start(stop)
-	if !cache.WaitForCacheSync(t.Context().Done(), informer.Informer().HasSynced) {
-		t.Fatal("it does not sync")
-	}
-	s.expectCold(t)
-	want := []string{"one", "three", "two"}
-	for _, name := range want {
-		s.create(t, name)
-	}
-	got := []string{<-added, <-added, <-added}
-	if slices.Sort(got); !slices.Equal(got, want) {
-		t.Errorf("added %q", got)
-	}
-	if objects, err := informer.Lister().List(labels.Everything()); err != nil || len(objects) != len(want) {
-		t.Errorf("%v: %d objects", err, len(objects))
-	}
-}
-
 // TestPagesOfAnyVersionHaveAllObjects: a list of any version that is limited, as informers
 // send it, has the objects that were created since the watch cache began without any.
 func TestPagesOfAnyVersionHaveAllObjects(t *testing.T) {
@@ -442,6 +404,17 @@ func TestUnusualRequestsAreLeftToUpstream(t *testing.T) {
 	} {
 		if got := plainOf(t, "", accept, "v2"); got != plain {
 			t.Errorf("Accept: %s: plain %t", accept, got)
+		}
+	}
+	for query, plain := range map[string]bool{ // bookmarks are tables, too, and wrong options are explained
+		"watch=1":                          true,
+		"watch=1&allowWatchBookmarks=true": false,
+		"includeObject=Object":             true,
+		"includeObject=Nothing":            false,
+		"watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true": false,
+	} {
+		if got := plainOf(t, query, kubectlAccept, "v2"); got != plain {
+			t.Errorf("tables of ?%s: plain %t", query, got)
 		}
 	}
 	if plainOf(t, "", "application/json", "v1") || plainOf(t, "", "application/json", "v3") {

@@ -415,41 +415,13 @@ func TestTypesOfNewDefinitions(t *testing.T) {
 	}
 }
 
-// TestWatchedTypesAreNotReleased: an open watch counts as use, also without events.
-func TestWatchedTypesAreNotReleased(t *testing.T) {
-	t.Parallel()
-	s := newTestServer(t)
-	s.install(t)
-	watcher, err := s.objects.Watch(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if gone := s.front.release(time.Now().Add(time.Hour)); gone != 0 {
-		t.Errorf("%d watched types were released", gone)
-	}
-	if _, err := s.objects.Namespace("default").Create(t.Context(), widget("one"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if event := <-watcher.ResultChan(); event.Type != watch.Added {
-		t.Errorf("got %+v", event)
-	}
-	watcher.Stop()
-}
-
 // TestChangedTypesAreBuiltAgain: the new schema is served when the change is answered. A
 // watch of the old one ends, as with kube-apiserver.
 func TestChangedTypesAreBuiltAgain(t *testing.T) {
 	t.Parallel()
 	s := newTestServer(t)
 	s.install(t)
-	one, err := s.objects.Namespace("default").Create(t.Context(), widget("one"), metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	watcher, err := s.objects.Watch(t.Context(), metav1.ListOptions{ResourceVersion: one.GetResourceVersion()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	watcher := s.watch(t, metav1.ListOptions{ResourceVersion: s.create(t, "one").GetResourceVersion()})
 	s.change(t, "changed")
 	if s.front.resident() != 0 {
 		t.Error("the old schema is still served")
@@ -463,15 +435,9 @@ func TestChangedTypesAreBuiltAgain(t *testing.T) {
 	if err != nil || len(list.Items) != 1 {
 		t.Fatalf("%v: %+v", err, list)
 	}
-	watcher, err = s.objects.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer watcher.Stop()
-	if _, err := s.objects.Namespace("default").Create(t.Context(), widget("two"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if event := <-watcher.ResultChan(); event.Type != watch.Added || event.Object.(*unstructured.Unstructured).GetName() != "two" {
+	watcher = s.watch(t, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
+	s.create(t, "two")
+	if event := <-watcher.ResultChan(); eventText(event) != "ADDED two" {
 		t.Errorf("got %+v", event)
 	}
 }

@@ -1,10 +1,7 @@
 package crds
 
 import (
-	"context"
-	"fmt"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -49,26 +46,5 @@ func TestIdleTypesAreBounded(t *testing.T) {
 				t.Error(err)
 			}
 		})
-	}
-}
-
-// TestReadsAfterCreations: a read that begins after a creation was answered gets the object,
-// whether or not its type is in memory.
-func TestReadsAfterCreations(t *testing.T) {
-	t.Parallel()
-	s := newTestServer(t)
-	s.install(t)
-	for i := range 20 {
-		name := fmt.Sprint("w", i)
-		s.create(t, name)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		for s.front.release(time.Now().Add(time.Hour)) == 0 && ctx.Err() == nil {
-			time.Sleep(time.Millisecond)
-		}
-		cancel()
-		if _, err := s.objects.Namespace("default").Get(t.Context(), name, metav1.GetOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		s.delete(t, name)
 	}
 }

@@ -124,8 +124,9 @@ func TestStoredDefinitionsAreDecodedWithoutSchemas(t *testing.T) {
 	}
 }
 
-func TestDefinitionsAreStoredCompletely(t *testing.T) {
-	t.Parallel()
+// encodedWidgets returns the CRD as it is stored, and the codec.
+func encodedWidgets(t *testing.T) (runtime.Codec, []byte) {
+	t.Helper()
 	storage, err := customresources.NewProtobufStorage(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -134,8 +135,14 @@ func TestDefinitionsAreStoredCompletely(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return storage.Codec, data
+}
+
+func TestDefinitionsAreStoredCompletely(t *testing.T) {
+	t.Parallel()
+	codec, data := encodedWidgets(t)
 	stored := &apiextensions.CustomResourceDefinition{}
-	if err := runtime.DecodeInto(storage.Codec, data, stored); err != nil {
+	if err := runtime.DecodeInto(codec, data, stored); err != nil {
 		t.Fatal(err)
 	}
 	got, err := toV1(stored)
@@ -148,19 +155,12 @@ func TestDefinitionsAreStoredCompletely(t *testing.T) {
 
 func TestMalformedStoredDefinitions(t *testing.T) {
 	t.Parallel()
-	storage, err := customresources.NewProtobufStorage(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := runtime.Encode(storage.Codec, internal(t, widgets()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	codec, data := encodedWidgets(t)
 	for name, malformed := range map[string][]byte{
 		"no object": []byte("null?"), "JSON that ends": []byte(`{"kind":"CustomResourceDefinition"`),
 		"protobuf that ends": data[:len(data)/2], "only the prefix": []byte("k8s\x00"),
 	} {
-		if _, _, err := (metadataCodec{storage.Codec}).Decode(malformed, nil, &apiextensions.CustomResourceDefinition{}); err == nil {
+		if _, _, err := (metadataCodec{codec}).Decode(malformed, nil, &apiextensions.CustomResourceDefinition{}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

@@ -149,9 +149,7 @@ func TestTypesChangeBeforeTheHandlerHasThem(t *testing.T) {
 	if old, err := s.front.source(before.Name); err != nil || old != whole {
 		t.Errorf("the request on its way gets %v, %v", old, err)
 	}
-	if _, err := s.objects.Namespace("default").Create(t.Context(), widget("one"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	s.create(t, "one")
 	now, err := s.front.source(before.Name)
 	if err != nil || now.Spec.Versions[1].Schema.OpenAPIV3Schema.Description != "changed" {
 		t.Errorf("the type is built from %v, %v", now, err)

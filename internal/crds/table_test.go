@@ -76,20 +76,3 @@ func TestTablesOfEmptyTypes(t *testing.T) {
 	decodeTable(t, getTable(t, url, ""), &after)
 	expectTable(t, &after, 1)
 }
-
-// TestTablesThatAreLeftToUpstream: bookmarks are tables, too, and wrong options are
-// explained.
-func TestTablesThatAreLeftToUpstream(t *testing.T) {
-	t.Parallel()
-	for query, plain := range map[string]bool{
-		"watch=1":                          true,
-		"watch=1&allowWatchBookmarks=true": false,
-		"includeObject=Object":             true,
-		"includeObject=Nothing":            false,
-		"watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true": false,
-	} {
-		if got := plainOf(t, query, kubectlAccept, "v2"); got != plain {
-			t.Errorf("?%s: plain %t", query, got)
-		}
-	}
-}

@@ -27,8 +27,6 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
-
-	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
 )
 
 // manyDefinitions are more than two pages.
@@ -303,15 +301,8 @@ func TestWatchEndsWithItsRequest(t *testing.T) {
 // TestMalformedDefinitionInAList: the list fails.
 func TestMalformedDefinitionInAList(t *testing.T) {
 	t.Parallel()
-	protobuf, err := customresources.NewProtobufStorage(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	codec := &storedCodec{Codec: protobuf.Codec, encodings: newEncodings()}
-	data, err := runtime.Encode(protobuf.Codec, internal(t, widgets()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	protobuf, data := encodedWidgets(t)
+	codec := &storedCodec{Codec: protobuf, encodings: newEncodings()}
 	whole := &storedDefinition{}
 	if _, _, err := codec.Decode(data, nil, whole); err != nil {
 		t.Fatal(err)
@@ -377,24 +368,5 @@ func TestEncodingsAreShared(t *testing.T) {
 	}
 	if write(encodingKey{"json", "uid", "3"}); made.Load() != 4 {
 		t.Error("a failure is kept")
-	}
-}
-
-// TestEncodingsAreBounded: there is room for some, and the last one is kept.
-func TestEncodingsAreBounded(t *testing.T) {
-	t.Parallel()
-	e, one := newEncodings(), make([]byte, maxEncodings/8)
-	for i := range 30 {
-		e.kept.Add(encodingKey{version: fmt.Sprint(i)}, one, len(one))
-	}
-	kept := 0
-	for i := range 30 {
-		kept += len(e.kept.Get(encodingKey{version: fmt.Sprint(i)}))
-	}
-	if kept > maxEncodings {
-		t.Errorf("%d bytes are kept, the limit is %d", kept, maxEncodings)
-	}
-	if e.kept.Get(encodingKey{version: "29"}) == nil {
-		t.Error("the last encoding is gone")
 	}
 }

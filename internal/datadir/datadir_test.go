@@ -11,18 +11,29 @@ import (
 
 var current = Stamp{Format: Format, Version: "v1.0.0", Kubernetes: "v1.36.3", Etcd: "3.6.16"}
 
-func TestOneWriterAtATime(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "data")
-	first, err := Open(path, current)
+func opened(t *testing.T, path string) *Dir {
+	t.Helper()
+	d, err := Open(path, current)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return d
+}
+
+func shut(t *testing.T, d *Dir) {
+	t.Helper()
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOneWriterAtATime(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data")
+	first := opened(t, path)
 	if _, err := Open(path, current); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), "of this process") {
 		t.Errorf("the second Open said: %v", err)
 	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	shut(t, first)
 	other, err := TryLock(filepath.Join(path, "lock")) // as another process has it
 	if err != nil {
 		t.Fatal(err)
@@ -33,13 +44,8 @@ func TestOneWriterAtATime(t *testing.T) {
 	if err := other.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again, err := Open(path, current)
-	if err != nil {
-		t.Fatalf("after Close: %v", err)
-	}
-	if err := again.Close(); err != nil {
-		t.Fatal(err)
-	}
+	again := opened(t, path)
+	shut(t, again)
 	if info, err := os.Stat(path); err != nil || !HasMode(info, 0o700) {
 		t.Errorf("the directory is %v, %v", info.Mode(), err)
 	}
@@ -48,58 +54,21 @@ func TestOneWriterAtATime(t *testing.T) {
 // TestUse: the lock is held until Close and all uses have ended.
 func TestUse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "data")
-	d, err := Open(path, current)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := opened(t, path)
 	first, second := d.Use(), d.Use()
 	first()
 	first() // does nothing
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	shut(t, d)
 	if _, err := Open(path, current); !errors.Is(err, ErrLocked) {
 		t.Errorf("during a use, Open said: %v", err)
 	}
 	second()
-	again, err := Open(path, current)
-	if err != nil {
-		t.Fatalf("after all uses: %v", err)
-	}
+	again := opened(t, path)
 	again.Use()()
 	if _, err := Open(path, current); !errors.Is(err, ErrLocked) {
 		t.Errorf("before Close, Open said: %v", err)
 	}
-	if err := again.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestStampSurvives(t *testing.T) {
-	path := t.TempDir()
-	d, err := Open(path, current)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d.Previous != nil {
-		t.Errorf("a new directory has the stamp %+v", d.Previous)
-	}
-	if err := d.WriteStamp(current); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
-	d, err = Open(path, current)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d.Previous == nil || *d.Previous != current {
-		t.Errorf("the stamp is %+v", d.Previous)
-	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	shut(t, again)
 }
 
 func TestOpenRefuses(t *testing.T) {
@@ -127,25 +96,9 @@ func TestOpenRefuses(t *testing.T) {
 			if err := os.Remove(filepath.Join(path, "version.json")); err != nil {
 				t.Fatal(err)
 			}
-			d, err := Open(path, current)
-			if err != nil {
-				t.Fatalf("after the refusal: %v", err)
-			}
-			if err := d.Close(); err != nil {
-				t.Fatal(err)
-			}
+			d := opened(t, path)
+			shut(t, d)
 		})
-	}
-}
-
-func TestOpenRefusesAFileInThePath(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err := Open(filepath.Join(file, "data"), current)
-	if err == nil || !strings.Contains(err.Error(), "cannot be used") {
-		t.Errorf("it said: %v", err)
 	}
 }
 
@@ -163,7 +116,9 @@ func TestWriteFileReplacesTheFile(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || !HasMode(info, 0o640) {
 		t.Errorf("the mode is %v, %v", info.Mode(), err)
 	}
-	leftOver(t, filepath.Dir(path), "file")
+	if left := names(t, filepath.Dir(path)); left != "file" {
+		t.Errorf("the directory holds %s", left)
+	}
 }
 
 func TestFailedWriteFileLeavesNoFiles(t *testing.T) {
@@ -175,21 +130,8 @@ func TestFailedWriteFileLeavesNoFiles(t *testing.T) {
 	if err := WriteFile(target, []byte("x"), 0o600); err == nil || !strings.Contains(err.Error(), target) {
 		t.Errorf("it said: %v", err)
 	}
-	leftOver(t, dir, "target")
-}
-
-func leftOver(t *testing.T, dir string, want ...string) {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, entry := range entries {
-		names = append(names, entry.Name())
-	}
-	if strings.Join(names, " ") != strings.Join(want, " ") {
-		t.Errorf("the directory holds %v, want %v", names, want)
+	if left := names(t, dir); left != "target" {
+		t.Errorf("the directory holds %s", left)
 	}
 }
 
@@ -208,14 +150,11 @@ func TestSkippedMinors(t *testing.T) {
 		{"", "", ""},
 	} {
 		path := filepath.Join(t.TempDir(), "data")
-		d, err := Open(path, current)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := opened(t, path)
 		if err := errors.Join(d.WriteStamp(Stamp{Format: Format, Version: "v0.1.0", Kubernetes: test.kubernetes, Etcd: test.etcd}), d.Close()); err != nil {
 			t.Fatal(err)
 		}
-		d, err = Open(path, current)
+		d, err := Open(path, current)
 		if err == nil {
 			err = d.Close()
 		}

@@ -87,9 +87,7 @@ func TestEphemeralWithAHangingUse(t *testing.T) {
 		d := fillEphemeral(t, path)
 		release := d.Use()
 		began := time.Now()
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
+		shut(t, d)
 		if took := time.Since(began); took != RemovalTimeout { // of the fake clock
 			t.Errorf("it took %s, want %s", took, RemovalTimeout)
 		}
@@ -98,32 +96,6 @@ func TestEphemeralWithAHangingUse(t *testing.T) {
 		}
 		release()
 	})
-}
-
-// TestEphemeralAfterAKill: the next ephemeral server begins with nothing, and others do
-// not use what it would remove.
-func TestEphemeralAfterAKill(t *testing.T) {
-	path := t.TempDir()
-	killed := fillEphemeral(t, path)
-	if err := killed.lock.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(path, Stamp{Format: Format}); err == nil || !strings.Contains(err.Error(), "left by a server with --ephemeral that was killed") {
-		t.Errorf("another server: %v", err)
-	}
-	again, err := OpenEphemeral(path, Stamp{Format: Format})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again.Previous != nil || names(t, path) != "ephemeral lock" {
-		t.Errorf("it begins with %s, %v", names(t, path), again.Previous)
-	}
-	if err := again.Close(); err != nil {
-		t.Error(err)
-	}
-	if left := names(t, path); left != "" {
-		t.Errorf("it has %s", left)
-	}
 }
 
 // TestEphemeralRefusesData: what is in a directory stays.

@@ -43,9 +43,7 @@ func TestOpenAcceptsPreparedFiles(t *testing.T) {
 	if d, err = Open(path, current); err != nil {
 		t.Fatalf("a directory that is used: %v", err)
 	}
-	if err := d.Close(); err != nil {
-		t.Error(err)
-	}
+	shut(t, d)
 }
 
 // TestFirstStart: until it has finished the directory is a new one, and one
@@ -54,33 +52,28 @@ func TestFirstStart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "data")
 	open := func(interrupted, used bool) *Dir {
 		t.Helper()
-		d, err := Open(path, current)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := opened(t, path)
 		if d.Interrupted != interrupted || (d.Previous != nil) != used {
 			t.Errorf("interrupted %v, stamp %v; want %v, %v", d.Interrupted, d.Previous, interrupted, used)
 		}
 		return d
 	}
-	closeDir := func(d *Dir) {
-		t.Helper()
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	closeDir(open(false, false)) // a port that was taken
+	shut(t, open(false, false)) // a port that was taken
 	d := open(false, false)
 	if err := d.BeginFirstStart(current); err != nil {
 		t.Fatal(err)
 	}
-	closeDir(d)
+	shut(t, d)
 	d = open(true, false)
 	if err := errors.Join(d.BeginFirstStart(current), d.WriteStamp(current)); err != nil {
 		t.Fatal(err)
 	}
-	closeDir(d)
-	closeDir(open(false, true))
+	shut(t, d)
+	d = open(false, true)
+	if d.Previous == nil || *d.Previous != current {
+		t.Errorf("the stamp is %+v", d.Previous)
+	}
+	shut(t, d)
 }
 
 // TestWriteStamp: the stamp of a used directory is that of the release that has taken it over.
@@ -107,17 +100,12 @@ func TestWriteStamp(t *testing.T) {
 func TestPreparedStoreIsNotMarked(t *testing.T) {
 	path := t.TempDir()
 	fillDir(t, path, map[string]string{"etcd/member/snap/db": "precious"})
-	d, err := Open(path, current)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := opened(t, path)
 	if err := errors.Join(d.BeginFirstStart(current), d.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if d, err = Open(path, current); err != nil || d.Interrupted {
-		t.Fatalf("interrupted: %v", err)
+	if d = opened(t, path); d.Interrupted {
+		t.Error("it is one that was interrupted")
 	}
-	if err := d.Close(); err != nil {
-		t.Error(err)
-	}
+	shut(t, d)
 }

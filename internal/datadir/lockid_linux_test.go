@@ -10,10 +10,7 @@ import (
 // process that locks a copy of the directory has not.
 func TestLockID(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "data")
-	first, err := Lock(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := locked(t, path)
 	id := first.LockID()
 	if id == "" {
 		t.Fatal("the lock has no ID")
@@ -22,22 +19,12 @@ func TestLockID(t *testing.T) {
 	if err := os.CopyFS(place, os.DirFS(path)); err != nil {
 		t.Fatal(err)
 	}
-	other, err := Lock(place)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
+	other := locked(t, place)
 	if other.LockID() == id {
 		t.Error("a copy has the ID of the directory")
 	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
-	again, err := Lock(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer again.Close()
+	shut(t, first)
+	again := locked(t, path)
 	if got := again.LockID(); got != id {
 		t.Errorf("the ID is %q, and was %q", got, id)
 	}

@@ -15,10 +15,7 @@ import (
 func TestTightenModes(t *testing.T) {
 	path := t.TempDir()
 	elsewhere := t.TempDir() + "/elsewhere.key"
-	d, err := Open(path, current)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := opened(t, path)
 	defer func() { _ = d.Close() }()
 	for name, mode := range map[string]fs.FileMode{
 		"pki/open.key": 0o644, "pki/group.key": 0o640, "pki/closed.key": 0o600, "pki/public.crt": 0o644, "encryption/config.yaml": 0o666,

@@ -26,19 +26,6 @@ func ours(t *testing.T) string {
 
 func confirmed(*Removal) error { return nil }
 
-func TestRemoveDeletesTheDirectory(t *testing.T) {
-	path := ours(t)
-	if _, err := Remove(path, false, confirmed); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Fatalf("the directory is still there: %v", err)
-	}
-	if _, err := Remove(path, false, confirmed); !errors.Is(err, os.ErrNotExist) {
-		t.Fatalf("removing what is gone says %v", err)
-	}
-}
-
 // TestRemoveKeepsOtherFiles: files of others, wherever they lie, and
 // the backups unless they are requested.
 func TestRemoveKeepsOtherFiles(t *testing.T) {
@@ -93,10 +80,8 @@ func TestRemoveKeepsOtherFiles(t *testing.T) {
 func TestRemoveAfterAnInterruptedFirstStart(t *testing.T) {
 	for _, marked := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "data")
-		d, err := Open(path, current)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := opened(t, path)
+		var err error
 		if marked {
 			err = d.BeginFirstStart(current)
 		}
@@ -127,9 +112,7 @@ func TestRemoveRefusesADirectoryInUse(t *testing.T) {
 	if _, err := os.Stat(d.Join("pki", "ca.key")); err != nil {
 		t.Errorf("something was removed: %v", err)
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	shut(t, d)
 }
 
 func TestRemoveRefusesOtherDirectories(t *testing.T) {

@@ -44,11 +44,7 @@ var (
 func TestSwap(t *testing.T) {
 	path := t.TempDir()
 	fillDir(t, path, beforeSwap)
-	d, err := Lock(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = d.Close() }()
+	d := locked(t, path)
 	if err := d.Swap("in", "backups"); err == nil {
 		t.Error("what exists was taken for the old content's place")
 	}
@@ -74,11 +70,7 @@ func TestSwapIsFinished(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := t.TempDir()
 			fillDir(t, path, files)
-			d, err := Lock(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = d.Close() }()
+			locked(t, path)
 			if got := content(t, path); !maps.Equal(got, afterSwap) {
 				t.Errorf("the content is %v", got)
 			}
@@ -110,4 +102,15 @@ func TestRoom(t *testing.T) {
 	if err := CheckRoom(filepath.Join(dir, "missing"), 1, dir); err == nil || errors.Is(err, ErrNoSpace) {
 		t.Errorf("a directory that does not exist: %v", err)
 	}
+}
+
+// locked has the lock until the end of the test.
+func locked(t *testing.T, path string) *Dir {
+	t.Helper()
+	d, err := Lock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
 }

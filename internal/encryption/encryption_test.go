@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
 
 func ensure(t *testing.T, file string, resources ...string) *configuration {
@@ -20,41 +18,6 @@ func ensure(t *testing.T, file string, resources ...string) *configuration {
 		t.Fatal(err)
 	}
 	return c
-}
-
-func TestKeyIsKept(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "encryption", "config.yaml")
-	first := ensure(t, file, "secrets")
-	if info, err := os.Stat(file); err != nil || !datadir.HasMode(info, 0o600) {
-		t.Errorf("the file is %v, %v", info, err)
-	}
-	second := ensure(t, file, "secrets", "configmaps")
-	before, after := first.Resources[0].Providers[0].Secretbox.Keys[0], second.Resources[0].Providers[0].Secretbox.Keys[0]
-	if before != after {
-		t.Error("the key changed")
-	}
-	if got := second.Resources[0].Resources; strings.Join(got, " ") != "secrets configmaps" {
-		t.Errorf("encrypted are %v", got)
-	}
-}
-
-func TestEncryptedObjectsStayReadable(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "config.yaml")
-	ensure(t, file, "secrets", "configmaps")
-	c := ensure(t, file, "secrets")
-	if len(c.Resources) != 2 || strings.Join(c.Resources[1].Resources, " ") != "configmaps" {
-		t.Fatalf("got %+v", c.Resources)
-	}
-	if p := c.Resources[1].Providers; p[0].Identity == nil || p[1].Secretbox == nil {
-		t.Errorf("config maps are not written plainly and read encrypted: %+v", p)
-	}
-	// Even when nothing is to be encrypted any more.
-	c = ensure(t, file)
-	if len(c.Resources) != 1 || strings.Join(c.Resources[0].Resources, " ") != "secrets configmaps" {
-		t.Errorf("got %+v", c.Resources)
-	}
 }
 
 func TestNothingToEncrypt(t *testing.T) {
@@ -76,9 +39,7 @@ func TestLostKeyIsAnError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "config.yaml")
-			if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			put(t, file, content)
 			if _, err := Ensure(file, []string{"secrets"}); err == nil || !strings.Contains(err.Error(), "restore it from a backup") {
 				t.Errorf("it said: %v", err)
 			}
@@ -109,9 +70,7 @@ func TestEditedFileIsKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "config.yaml")
-			if err := os.WriteFile(file, []byte(test.content), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			put(t, file, test.content)
 			used, err := Ensure(file, []string{"secrets"})
 			if !used || (err == nil) != (test.refused == "") || err != nil && !strings.Contains(err.Error(), test.refused) {
 				t.Errorf("Ensure: %v, %v", used, err)
@@ -133,5 +92,12 @@ func TestEncrypted(t *testing.T) {
 	ensure(t, file, "secrets", "widgets.example.com")
 	if got, err := Encrypted(file); err != nil || strings.Join(got, " ") != "secrets widgets.example.com" {
 		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func put(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -2,7 +2,6 @@ package encryption
 
 import (
 	"bytes"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -52,14 +51,10 @@ func TestRotateKubernetes(t *testing.T) {
 			ensure(t, a.file, resources...)
 			for key, resource := range workloadKeys {
 				a.put(key, "content of "+key, resource)
-				if _, err := a.client.Put(t.Context(), key+"-plain", "plain"); err != nil {
-					t.Fatal(err)
-				}
+				a.store(key+"-plain", "plain")
 			}
 			for _, other := range []string{"/registry/ranges/servicenodeports", "/registry/masterleases/10.0.0.1"} {
-				if _, err := a.client.Put(t.Context(), other, "plain"); err != nil {
-					t.Fatal(err)
-				}
+				a.store(other, "plain")
 				defer func() {
 					if answer, err := a.client.Get(t.Context(), other); err != nil || string(answer.Kvs[0].Value) != "plain" {
 						t.Errorf("%s, which is no object, is %v, %v", other, answer, err)
@@ -98,36 +93,6 @@ func TestRotateLeavesNoPlainText(t *testing.T) {
 	for key, resource := range encrypted {
 		if text, got := a.get(key, resource); text != "text" || !store.IsEncrypted(got) {
 			t.Errorf("%s reads %q; etcd has %.60q", key, text, got)
-		}
-	}
-}
-
-// TestCheckReadableKubernetes: the values of each resource are checked where they are
-// stored.
-func TestCheckReadableKubernetes(t *testing.T) {
-	t.Parallel()
-	a := apiServer{t, newEtcd(t), filepath.Join(t.TempDir(), "config.yaml")}
-	for key, resource := range workloadKeys {
-		for _, entry := range []string{resource.String(), "*." + resource.Group} {
-			if entry == "*." {
-				continue // for secrets and config maps
-			}
-			t.Run(fmt.Sprint(entry), func(t *testing.T) {
-				file := filepath.Join(t.TempDir(), "config.yaml")
-				ensure(t, file, entry)
-				if _, err := a.client.Put(t.Context(), key, store.SecretboxPrefix+"other:text"); err != nil {
-					t.Fatal(err)
-				}
-				if err := CheckReadable(t.Context(), a.client, "/registry", file); err == nil || !strings.Contains(err.Error(), "another key") {
-					t.Errorf("it says %v", err)
-				}
-				if _, err := a.client.Delete(t.Context(), key); err != nil {
-					t.Fatal(err)
-				}
-				if err := CheckReadable(t.Context(), a.client, "/registry", file); err != nil {
-					t.Error(err)
-				}
-			})
 		}
 	}
 }

@@ -65,7 +65,13 @@ func (a apiServer) put(key, text string, resource schema.GroupResource) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	if _, err := a.client.Put(a.t.Context(), key, string(stored)); err != nil {
+	a.store(key, string(stored))
+}
+
+// store writes what etcd is to have.
+func (a apiServer) store(key, stored string) {
+	a.t.Helper()
+	if _, err := a.client.Put(a.t.Context(), key, stored); err != nil {
 		a.t.Fatal(err)
 	}
 }
@@ -166,9 +172,7 @@ func TestRotate(t *testing.T) {
 	t.Parallel()
 	a := filled(t)
 	// Written while nothing was encrypted.
-	if _, err := a.client.Put(t.Context(), "/registry/secrets/default/plain", "plain"); err != nil {
-		t.Fatal(err)
-	}
+	a.store("/registry/secrets/default/plain", "plain")
 	before := keysOf(t, a.file)
 	key, rewritten, err := a.rotation(func(name string) error {
 		if name != "rewrite" { // which goroutines do
@@ -248,9 +252,7 @@ func TestRotateKeepsTheKeyThatIsNeeded(t *testing.T) {
 	t.Parallel()
 	a := filled(t)
 	before := keysOf(t, a.file)
-	if _, err := a.client.Put(t.Context(), "/registry/secrets/default/damaged", before[0]+"damaged"); err != nil {
-		t.Fatal(err)
-	}
+	a.store("/registry/secrets/default/damaged", before[0]+"damaged")
 	if _, _, err := a.rotation(silent).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "/registry/secrets/default/damaged") {
 		t.Errorf("it says %v", err)
 	}
@@ -313,9 +315,7 @@ func TestNothingToRotate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "config.yaml")
 			if test.content != "" {
-				if err := os.WriteFile(file, []byte(test.content), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				put(t, file, test.content)
 			}
 			if _, _, err := (&Rotation{File: file, Alone: alone}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("it says %v", err)
@@ -340,9 +340,7 @@ func TestCheckReadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := c.secretboxKeys()[0]
-	if _, err := a.client.Put(t.Context(), "/registry/secrets/default/0-damaged", store.SecretboxPrefix+key.Name+":damaged"); err != nil {
-		t.Fatal(err)
-	}
+	a.store("/registry/secrets/default/0-damaged", store.SecretboxPrefix+key.Name+":damaged")
 	for name, test := range map[string]struct{ old, new, want string }{
 		"own key":                       {},
 		"another key":                   {key.Name, "local-other", "namely secretbox key"},
@@ -355,9 +353,7 @@ func TestCheckReadable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "config.yaml")
-			if err := os.WriteFile(file, bytes.ReplaceAll(content, []byte(test.old), []byte(test.new)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			put(t, file, strings.ReplaceAll(string(content), test.old, test.new))
 			switch {
 			case test.old == "":
 				file = a.file

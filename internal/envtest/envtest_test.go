@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -74,19 +73,6 @@ func awaitHealth(t *testing.T, address string) {
 	}
 }
 
-// TestHelp: envtest reads which flags there are.
-func TestHelp(t *testing.T) {
-	listed := func(help, flag string) bool { return regexp.MustCompile(`(?m)^\s*--` + flag + `\b`).MatchString(help) }
-	etcd, err := NewEtcd([]string{"--help"})
-	if err != nil || !listed(etcd.Help, "unsafe-no-fsync") {
-		t.Errorf("etcd does not list --unsafe-no-fsync (%v):\n%s", err, etcd.Help)
-	}
-	server, err := NewAPIServer([]string{"--help"})
-	if err != nil || !listed(server.Help, "etcd-servers") || listed(server.Help, "insecure-port") {
-		t.Errorf("kube-apiserver must list --etcd-servers and not --insecure-port (%v):\n%s", err, server.Help)
-	}
-}
-
 func TestBadCommandLines(t *testing.T) {
 	for line, want := range map[string]string{
 		"etcd --listen-client-urls=https://localhost:1":          "--listen-client-urls",
@@ -149,21 +135,5 @@ func TestConfiguration(t *testing.T) {
 	}
 	if key, err := os.ReadFile(filepath.Join(cfg.DataDir, "pki", "service-account.key")); err != nil || string(key) != "sa-signer.key" {
 		t.Errorf("the key that signs tokens is %q (%v)", key, err)
-	}
-}
-
-// TestConfigurationWithoutEtcd: kube-apiserver says that etcd does not answer, and
-// leaves nothing behind.
-func TestConfigurationWithoutEtcd(t *testing.T) {
-	certificates := t.TempDir()
-	server, err := NewAPIServer([]string{"--etcd-servers=http://" + freeAddress(t), "--cert-dir=" + certificates})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := server.Configuration(t.Context()); err == nil || !strings.Contains(err.Error(), "start etcd first") {
-		t.Errorf("got %v", err)
-	}
-	if entries, err := os.ReadDir(certificates); err != nil || len(entries) > 0 {
-		t.Errorf("left behind: %v (%v)", entries, err)
 	}
 }

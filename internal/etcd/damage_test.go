@@ -22,9 +22,7 @@ func populated(t *testing.T) (dir, content string) {
 	dir = filepath.Join(t.TempDir(), "etcd")
 	m := start(t, dir)
 	for i := range 400 {
-		if _, err := m.Client().Put(t.Context(), fmt.Sprintf("/key-%d", i%150), strings.Repeat("value ", i)); err != nil {
-			t.Fatal(err)
-		}
+		put(t, m, fmt.Sprintf("/key-%d", i%150), strings.Repeat("value ", i))
 	}
 	if err := m.Compact(t.Context()); err != nil {
 		t.Fatal(err)
@@ -288,26 +286,18 @@ func TestLostDatabaseIsRecreatedOrRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := Config{Dir: dir, QuotaBytes: 64 << 20, Logger: zap.NewNop()}
-	m, err := begin(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	m := startWith(t, cfg)
 	if got := everything(t, m); got != content {
 		t.Errorf("it holds %s", got)
 	}
 	for i := range 11000 { // more than etcd keeps before it cuts its log
-		if _, err := m.Client().Put(t.Context(), "/key", fmt.Sprint(i)); err != nil {
-			t.Fatal(err)
-		}
+		put(t, m, "/key", fmt.Sprint(i))
 	}
 	stop(t, m)
 	if err := os.Remove(DatabaseFile(dir)); err != nil {
 		t.Fatal(err)
 	}
-	m, err = begin(t.Context(), cfg)
+	m, err := begin(t.Context(), cfg)
 	if err == nil {
 		defer stop(t, m)
 		t.Fatalf("it starts and holds %s", everything(t, m))

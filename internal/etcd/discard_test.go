@@ -24,9 +24,7 @@ func TestDiscard(t *testing.T) {
 
 	used := t.TempDir()
 	member := start(t, used)
-	if _, err := member.Client().Put(t.Context(), "key", "value"); err != nil {
-		t.Fatal(err)
-	}
+	put(t, member, "key", "value")
 	stop(t, member)
 	if err := Discard(used); err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -42,27 +41,17 @@ func startWith(t *testing.T, config Config) *running {
 	return m
 }
 
-func stop(t *testing.T, m *running) {
+func put(t *testing.T, m *running, key, value string) {
 	t.Helper()
-	if err := m.end(); err != nil {
+	if _, err := m.Client().Put(t.Context(), key, value); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestDataSurvivesARestart(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "[a-z]*", "etcd") // a name like any other
-	config := Config{Dir: dir, QuotaBytes: 64 << 20, Fsync: true, Logger: zap.NewNop()}
-	m := startWith(t, config)
-	if _, err := m.Client().Put(t.Context(), "key", "value"); err != nil {
+func stop(t *testing.T, m *running) {
+	t.Helper()
+	if err := m.end(); err != nil {
 		t.Fatal(err)
-	}
-	stop(t, m)
-	m = startWith(t, config)
-	defer stop(t, m)
-	got, err := m.Client().Get(t.Context(), "key")
-	if err != nil || len(got.Kvs) != 1 || string(got.Kvs[0].Value) != "value" {
-		t.Errorf("got %v, %v", got, err)
 	}
 }
 
@@ -73,9 +62,7 @@ func TestWatchersAreIndependent(t *testing.T) {
 	first, second := m.NewWatcher(), m.NewWatcher()
 	events := second.Watch(t.Context(), "key")
 	_ = first.Close() // says that it was cancelled, which is what closing does
-	if _, err := m.Client().Put(t.Context(), "key", "value"); err != nil {
-		t.Fatal(err)
-	}
+	put(t, m, "key", "value")
 	if response := <-events; len(response.Events) != 1 || string(response.Events[0].Kv.Value) != "value" {
 		t.Errorf("got %+v", response)
 	}
@@ -130,33 +117,14 @@ func TestNoTurnForEndedRequests(t *testing.T) {
 	}
 }
 
-func TestWaitingCanBeCancelled(t *testing.T) {
-	t.Parallel()
-	m, err := begin(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := m.WaitReady(ctx); err != nil && !errors.Is(err, context.Canceled) {
-		t.Errorf("it said: %v", err)
-	}
-	stop(t, m)
-	if err := m.WaitReady(t.Context()); err != nil && !strings.Contains(err.Error(), "stopped") {
-		t.Errorf("of a stopped member it said: %v", err)
-	}
-}
-
 // TestRestartsOverAGrowingLog: each election comes while the log is applied.
 func TestRestartsOverAGrowingLog(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "etcd")
+	dir := filepath.Join(t.TempDir(), "[a-z]*", "etcd") // a name like any other
 	for i := range 20 {
 		m := start(t, dir)
 		for j := range 30 {
-			if _, err := m.Client().Put(t.Context(), fmt.Sprintf("key-%d-%d", i, j), "value"); err != nil {
-				t.Fatal(err)
-			}
+			put(t, m, fmt.Sprintf("key-%d-%d", i, j), "value")
 		}
 		stop(t, m)
 	}

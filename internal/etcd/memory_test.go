@@ -25,9 +25,7 @@ func TestLogInMemory(t *testing.T) {
 		value[i] = byte(rand.IntN(256))
 	}
 	for i := range count {
-		if _, err := m.Client().Put(t.Context(), fmt.Sprint("key", i), string(value)); err != nil {
-			t.Fatal(err)
-		}
+		put(t, m, fmt.Sprint("key", i), string(value))
 	}
 	expect := func(when string) {
 		t.Helper()
@@ -68,9 +66,7 @@ func TestLogOfLargeValues(t *testing.T) {
 		if written == 2*maxLogFiles*logFile>>20 {
 			value = "small"
 		}
-		if _, err := m.Client().Put(t.Context(), "key", value); err != nil {
-			t.Fatal(err)
-		}
+		put(t, m, "key", value)
 		files, err := logFilesIn(m.config.Dir)
 		if err = errors.Join(err, m.TrimLog()); err != nil {
 			t.Fatal(err)

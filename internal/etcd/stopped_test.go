@@ -24,9 +24,7 @@ func TestSnapshotStopped(t *testing.T) {
 			running, dir, scratch := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "scratch")
 			member := start(t, running)
 			for i := range 3 {
-				if _, err := member.Client().Put(t.Context(), fmt.Sprint("key-", i), "value"); err != nil {
-					t.Fatal(err)
-				}
+				put(t, member, fmt.Sprint("key-", i), "value")
 			}
 			if !crashed {
 				stop(t, member)
@@ -132,9 +130,7 @@ func TestReleases(t *testing.T) {
 	if err := check("/another", old); err != nil {
 		t.Errorf("under another prefix: %v", err)
 	}
-	if _, err := member.Client().Put(t.Context(), "/kube-hyper-mini/release/registry", "garbage"); err != nil {
-		t.Fatal(err)
-	}
+	put(t, member, "/kube-hyper-mini/release/registry", "garbage")
 	if err := check("/registry", next); err == nil {
 		t.Error("garbage is a release")
 	}

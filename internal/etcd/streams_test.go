@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 )
 
 // TestStopWithWatches: a stream that looks up former values while the member stops does not
@@ -14,13 +13,7 @@ import (
 func TestStopWithWatches(t *testing.T) {
 	t.Parallel()
 	for range 4 {
-		m, stop, err := Start(t.Context(), Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := m.WaitReady(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		m := start(t, filepath.Join(t.TempDir(), "etcd"))
 		written := make(chan struct{})
 		go func() {
 			defer close(written)
@@ -36,9 +29,7 @@ func TestStopWithWatches(t *testing.T) {
 			<-watch
 		}
 		cancel()
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
+		stop(t, m)
 		<-written
 	}
 }

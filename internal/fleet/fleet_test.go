@@ -53,13 +53,14 @@ func wantAlone(t *testing.T, m *Member, want bool) {
 	}
 }
 
-// TestAlone: servers that join and leave count at once, and those with other
-// prefixes do not count.
+// TestAlone: servers that join and leave count at once, and those with other prefixes, also
+// below or above, do not count.
 func TestAlone(t *testing.T) {
 	client := startEtcd(t)
 	first, leaveFirst := join(t, client, "/registry")
-	_, leaveElsewhere := join(t, client, "/other")
+	elsewhere, leaveElsewhere := join(t, client, "/registry/nested")
 	wantAlone(t, first, true)
+	wantAlone(t, elsewhere, true)
 	second, leaveSecond := join(t, client, "/registry")
 	wantAlone(t, first, false)
 	wantAlone(t, second, false)
@@ -109,18 +110,6 @@ func TestAloneDuringARenewal(t *testing.T) {
 	}
 	wantAlone(t, m, true)
 	leave()
-}
-
-// TestNestedPrefixes: servers with the objects below /a and those with the objects below /a/b
-// do not count for each other.
-func TestNestedPrefixes(t *testing.T) {
-	client := startEtcd(t)
-	inner, leaveInner := join(t, client, "/a/b")
-	defer leaveInner()
-	outer, leaveOuter := join(t, client, "/a")
-	defer leaveOuter()
-	wantAlone(t, inner, true)
-	wantAlone(t, outer, true)
 }
 
 // TestRenew: a renewed key has a new lease, and one that has expired is written

@@ -58,12 +58,7 @@ func TestSilentEtcd(t *testing.T) {
 		t.Errorf("the lag was %f seconds and is %f", before.LagSeconds, after.LagSeconds)
 	}
 	kv.silent.Store(false)
-	await(t, "the lag is known again", func() error {
-		if a := f.writer.Account(t.Context()); a.LagUnknown || a.LagSeconds != 0 || a.Error != "" {
-			return fmt.Errorf("%+v", a)
-		}
-		return nil
-	})
+	f.awaitAccount("the lag is known again", func(a Account) bool { return !a.LagUnknown && a.LagSeconds == 0 && a.Error == "" })
 }
 
 // TestLagInMetrics: the metrics have the lag, although the status is not asked for.
@@ -117,9 +112,7 @@ func TestLagAfterARestore(t *testing.T) {
 	f.caughtUp()
 	f.stopWriter()
 	f.history(3)
-	if _, err := f.member.Client().Compact(t.Context(), revision(t, f)); err != nil { // as a restore does
-		t.Fatal(err)
-	}
+	f.compact(revision(t, f)) // as a restore does
 	f.config.Base = func(context.Context, string, string, string) (*backup.Manifest, error) {
 		return nil, errors.New("none")
 	}

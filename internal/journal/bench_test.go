@@ -48,19 +48,3 @@ func BenchmarkRestore(b *testing.B) {
 		})
 	}
 }
-
-// BenchmarkPut compares writes to etcd with and without a writer that journals them.
-func BenchmarkPut(b *testing.B) {
-	for _, recorded := range []bool{false, true} {
-		b.Run(fmt.Sprintf("recorded=%t", recorded), func(b *testing.B) {
-			f := start(b, NewDirectory(b.TempDir()), b.TempDir(), func(c *Config) { c.Interval = time.Second })
-			f.caughtUp()
-			if !recorded {
-				f.stopWriter()
-			}
-			for i := 0; b.Loop(); i++ {
-				f.put(fmt.Sprintf("/registry/configmaps/default/object-%d", i%1000), object(i))
-			}
-		})
-	}
-}

@@ -166,9 +166,7 @@ func twoChains(t *testing.T) (store *Directory, last int64) {
 	last = revision(t, f)
 	f.stopWriter()
 	f.history(1)
-	if _, err := f.member.Client().Compact(t.Context(), revision(t, f)); err != nil {
-		t.Fatal(err)
-	}
+	f.compact(revision(t, f))
 	f.startWriter()
 	f.caughtUp()
 	f.history(1)

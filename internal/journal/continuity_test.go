@@ -35,8 +35,7 @@ func restoresAll(t *testing.T, f *fixture, store Store) {
 // chain begins: another segment with a number that is taken would break the chain.
 func TestLostSpool(t *testing.T) {
 	t.Parallel()
-	store := NewDirectory(t.TempDir())
-	f := start(t, store, t.TempDir(), nil)
+	store, f := begun(t)
 	f.caughtUp()
 	f.history(3)
 	f.caughtUp()
@@ -55,10 +54,7 @@ func TestLostSpool(t *testing.T) {
 	f.startWriter()
 	f.caughtUp()
 	restoresAll(t, f, store)
-	chains := claims(t, store)
-	if len(chains) != 2 {
-		t.Fatalf("chains: %+v", chains)
-	}
+	chains := hasChains(t, store, 2)
 	wants(t, errors.New(chains[1].Claim.Reason), "the spool has lost it")
 }
 
@@ -123,20 +119,13 @@ func TestUnmountedDestination(t *testing.T) {
 			if c.restart {
 				f.startWriter()
 			}
-			await(t, "the account has the error", func() error {
-				if a := f.writer.Account(t.Context()); !strings.Contains(a.Error, "mount its disk") || a.LagRevisions == 0 {
-					return errors.New(a.Error)
-				}
-				return nil
-			})
+			f.awaitAccount("the account has the error", func(a Account) bool { return strings.Contains(a.Error, "mount its disk") && a.LagRevisions > 0 })
 			if err := errors.Join(os.Remove(mount), os.Rename(mount+".disk", mount)); err != nil {
 				t.Fatalf("something was stored: %v", err)
 			}
 			f.caughtUp()
 			restoresAll(t, f, store)
-			if chains := claims(t, store); len(chains) != 1 {
-				t.Errorf("chains: %+v", chains)
-			}
+			hasChains(t, store, 1)
 		})
 	}
 }
@@ -204,17 +193,14 @@ func TestStopJournalsTheLastWrite(t *testing.T) {
 // moment was in a chain before the newest one.
 func TestRestoredToAnEarlierChain(t *testing.T) {
 	t.Parallel()
-	store := NewDirectory(t.TempDir())
-	f := start(t, store, t.TempDir(), nil)
+	store, f := begun(t)
 	f.caughtUp()
 	moment := revision(t, f)
 	f.history(1)
 	f.caughtUp()
 	f.stopWriter()
 	f.history(1)
-	if _, err := f.member.Client().Compact(t.Context(), revision(t, f)); err != nil {
-		t.Fatal(err)
-	}
+	f.compact(revision(t, f))
 	f.startWriter() // a second chain
 	f.caughtUp()
 	f.stopWriter()

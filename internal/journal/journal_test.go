@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -35,6 +34,13 @@ type fixture struct {
 	ended   chan error // has the error of Run
 }
 
+// begun is a server and the directory that it journals to.
+func begun(t testing.TB) (*Directory, *fixture) {
+	t.Helper()
+	store := NewDirectory(t.TempDir())
+	return store, start(t, store, t.TempDir(), nil)
+}
+
 // start starts etcd on the data directory, and a writer to the store.
 func start(t testing.TB, store Store, dataDir string, change func(*Config)) *fixture {
 	t.Helper()
@@ -59,13 +65,7 @@ func start(t testing.TB, store Store, dataDir string, change func(*Config)) *fix
 			return storage.Connection{Client: member.Client(), NewWatcher: member.NewWatcher}
 		},
 		WaitReady: member.WaitReady,
-		Base: func(ctx context.Context, chain, key, path string) (*backup.Manifest, error) {
-			source := backup.Source{DataDir: dataDir, Stamp: datadir.CurrentStamp(), Snapshot: member.Snapshot, Prefix: "/registry"}
-			return backup.Save(ctx, path, backup.Encryption{}, func(ctx context.Context, w io.Writer) error {
-				_, err := backup.Write(ctx, w, source, backup.Options{Reason: backup.ReasonJournal, Chain: chain, ChainKey: key})
-				return err
-			})
-		},
+		Base:      f.base(member.Snapshot),
 	}
 	if change != nil {
 		change(&f.config)
@@ -122,12 +122,24 @@ func (f *fixture) makeBase() *session {
 // caughtUp waits until the destination has everything.
 func (f *fixture) caughtUp() {
 	f.t.Helper()
-	await(f.t, "the journal has everything", func() error {
-		if a := f.writer.Account(f.t.Context()); a.LagRevisions != 0 || a.LagSeconds != 0 || a.Chain == 0 {
+	f.awaitAccount("the journal has everything", func(a Account) bool { return a.LagRevisions == 0 && a.LagSeconds == 0 && a.Chain > 0 })
+}
+
+func (f *fixture) awaitAccount(what string, condition func(Account) bool) {
+	f.t.Helper()
+	await(f.t, what, func() error {
+		if a := f.writer.Account(f.t.Context()); !condition(a) {
 			return fmt.Errorf("%+v", a)
 		}
 		return nil
 	})
+}
+
+func (f *fixture) compact(revision int64) {
+	f.t.Helper()
+	if _, err := f.member.Client().Compact(f.t.Context(), revision); err != nil {
+		f.t.Fatal(err)
+	}
 }
 
 func await(t testing.TB, what string, check func() error) {
@@ -245,8 +257,7 @@ func revision(t *testing.T, f *fixture) int64 {
 // keys, over a restart of the writer.
 func TestRestoreOfEachRevision(t *testing.T) {
 	t.Parallel()
-	store := NewDirectory(t.TempDir())
-	f := start(t, store, t.TempDir(), nil)
+	store, f := begun(t)
 	f.caughtUp() // the base has nothing of the history
 	first := revision(t, f) + 1
 	f.history(10)
@@ -277,8 +288,7 @@ func TestRestoreOfEachRevision(t *testing.T) {
 // TestRestoreToATime restores what was written before a moment and nothing after it.
 func TestRestoreToATime(t *testing.T) {
 	t.Parallel()
-	store := NewDirectory(t.TempDir())
-	f := start(t, store, t.TempDir(), nil)
+	store, f := begun(t)
 	f.caughtUp()
 	var moments []time.Time
 	var revisions []int64

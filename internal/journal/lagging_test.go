@@ -19,7 +19,7 @@ import (
 func (f *fixture) base(snapshot func(context.Context) (io.ReadCloser, error)) func(context.Context, string, string, string) (*backup.Manifest, error) {
 	return func(ctx context.Context, chain, key, path string) (*backup.Manifest, error) {
 		source := backup.Source{DataDir: f.dataDir, Stamp: datadir.CurrentStamp(), Snapshot: snapshot, Prefix: "/registry"}
-		return backup.Save(ctx, path, backup.Encryption{}, func(ctx context.Context, w io.Writer) error {
+		return backup.Save(ctx, path, f.config.Encryption, func(ctx context.Context, w io.Writer) error {
 			_, err := backup.Write(ctx, w, source, backup.Options{Reason: backup.ReasonJournal, Chain: chain, ChainKey: key})
 			return err
 		})

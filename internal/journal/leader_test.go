@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 )
@@ -54,12 +53,7 @@ func TestLeader(t *testing.T) {
 		t.Errorf("the second writer: %+v", a)
 	}
 	endFirst()
-	await(t, "the first writer is on standby", func() error {
-		if a := first.writer.Account(t.Context()); !a.Standby {
-			return fmt.Errorf("%+v", a)
-		}
-		return nil
-	})
+	first.awaitAccount("the first writer is on standby", func(a Account) bool { return a.Standby })
 	first.stopWriter()
 	first.history(1)
 	throne.free <- struct{}{}
@@ -84,8 +78,7 @@ func TestLeader(t *testing.T) {
 // of another etcd is refused.
 func TestOtherEtcd(t *testing.T) {
 	t.Parallel()
-	store := NewDirectory(t.TempDir())
-	f := start(t, store, t.TempDir(), nil)
+	store, f := begun(t)
 	f.caughtUp()
 	f.stopWriter()
 	throne := &throne{free: make(chan struct{}, 2)}
@@ -93,9 +86,7 @@ func TestOtherEtcd(t *testing.T) {
 	throne.candidate(&f.config)
 	f.startWriter()
 	f.caughtUp()
-	if chains := claims(t, store); len(chains) != 2 {
-		t.Fatalf("chains: %+v", chains)
-	}
+	hasChains(t, store, 2)
 	throne.free <- struct{}{}
 	other := start(t, store, t.TempDir(), func(c *Config) {
 		throne.candidate(c)

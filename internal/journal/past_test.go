@@ -43,8 +43,7 @@ func readSpan(t *testing.T, store Store, span Span) (map[int64]content, error) {
 // to the next base.
 func TestSpans(t *testing.T) {
 	t.Parallel()
-	store := NewDirectory(t.TempDir())
-	f := start(t, store, t.TempDir(), nil)
+	store, f := begun(t)
 	f.caughtUp()
 	first := revision(t, f) + 1
 	f.history(5)

@@ -1,9 +1,7 @@
 package journal
 
 import (
-	"context"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -19,16 +17,8 @@ import (
 // alone restores it. A chain of a former release, whose recipients are not known, continues.
 func TestChangedRecipients(t *testing.T) {
 	t.Parallel()
-	store := NewDirectory(t.TempDir())
-	f := start(t, store, t.TempDir(), nil)
+	store, f := begun(t)
 	f.caughtUp()
-	f.config.Base = func(ctx context.Context, chain, key, path string) (*backup.Manifest, error) {
-		source := backup.Source{DataDir: f.dataDir, Stamp: datadir.CurrentStamp(), Snapshot: f.member.Snapshot, Prefix: "/registry"}
-		return backup.Save(ctx, path, f.config.Encryption, func(ctx context.Context, w io.Writer) error {
-			_, err := backup.Write(ctx, w, source, backup.Options{Reason: backup.ReasonJournal, Chain: chain, ChainKey: key})
-			return err
-		})
-	}
 	f.stopWriter()
 	for number := 2; number < 4; number++ {
 		identity, err := age.GenerateX25519Identity()
@@ -43,10 +33,7 @@ func TestChangedRecipients(t *testing.T) {
 			f.caughtUp()
 			f.stopWriter()
 		}
-		chains := claims(t, store)
-		if len(chains) != number {
-			t.Fatalf("chains: %+v", chains)
-		}
+		chains := hasChains(t, store, number)
 		wants(t, errors.New(chains[number-1].Claim.Reason), "backup.encryptTo was changed")
 		_, outcome, err := Restore(t.Context(), RestoreConfig{
 			Into:  backup.RestoreConfig{DataDir: filepath.Join(t.TempDir(), "data"), Stamp: datadir.CurrentStamp()},
@@ -67,7 +54,5 @@ func TestChangedRecipients(t *testing.T) {
 	f.startWriter()
 	f.history(1)
 	f.caughtUp()
-	if chains := claims(t, store); len(chains) != 3 {
-		t.Errorf("chains after an upgrade: %+v", chains)
-	}
+	hasChains(t, store, 3)
 }

@@ -12,15 +12,12 @@ import (
 // before the last base that is old enough, and chains that ended before.
 func TestRetention(t *testing.T) {
 	t.Parallel()
-	store := NewDirectory(t.TempDir())
-	f := start(t, store, t.TempDir(), nil)
+	store, f := begun(t)
 	f.history(2)
 	f.caughtUp()
 	f.stopWriter()
 	f.history(1)
-	if _, err := f.member.Client().Compact(t.Context(), revision(t, f)-1); err != nil {
-		t.Fatal(err)
-	}
+	f.compact(revision(t, f) - 1)
 	f.startWriter() // a second chain
 	f.caughtUp()
 	f.history(2)
@@ -50,9 +47,7 @@ func TestRetention(t *testing.T) {
 	if segments := names(t, store, chainName(2, segmentsDir)); len(segments) > 0 {
 		t.Errorf("segments before the base: %q", segments)
 	}
-	if got, _, err := restore(t, store, Target{}); err != nil || fmt.Sprint(got) != fmt.Sprint(f.state(0)) {
-		t.Errorf("the newest state is %v, %v", got, err)
-	}
+	restoresAll(t, f, store)
 }
 
 // TestRetentionOfChainsWithoutBase removes all chains before one that is old enough
@@ -91,8 +86,7 @@ func TestRetentionOfChainsWithoutBase(t *testing.T) {
 // before them is not restored from it; and a chain that is gone ends.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
-	store := NewDirectory(t.TempDir())
-	f := start(t, store, t.TempDir(), nil)
+	store, f := begun(t)
 	f.caughtUp()
 	f.history(1)
 	f.caughtUp()

@@ -27,8 +27,7 @@ func TestVerification(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			store := NewDirectory(t.TempDir())
-			f := start(t, store, t.TempDir(), nil)
+			store, f := begun(t)
 			f.caughtUp()
 			for range 3 {
 				f.history(1)

@@ -31,6 +31,16 @@ func claims(t *testing.T, store Store) []*Chain {
 	return chains
 }
 
+// hasChains returns the claims of a store, which are as many.
+func hasChains(t *testing.T, store Store, count int) []*Chain {
+	t.Helper()
+	chains := claims(t, store)
+	if len(chains) != count {
+		t.Fatalf("chains: %+v, want %d", chains, count)
+	}
+	return chains
+}
+
 // TestOneWriter: a second server is refused with the remedy. A restored server, and one
 // with journal.takeOver, continues the journal; the server before it stops writing.
 func TestOneWriter(t *testing.T) {
@@ -48,9 +58,7 @@ func TestOneWriter(t *testing.T) {
 		}
 		return nil
 	})
-	if chains := claims(t, store); len(chains) != 1 {
-		t.Fatalf("the second server has written: %+v", chains)
-	}
+	hasChains(t, store, 1)
 
 	dir := t.TempDir()
 	if err := datadir.WriteJSON(filepath.Join(dir, RestoredFile), restoredMark{Chain: owner.ID, Revision: 2}); err != nil {
@@ -75,29 +83,21 @@ func TestOneWriter(t *testing.T) {
 
 	successor := start(t, store, t.TempDir(), func(c *Config) { c.TakeOver = claims(t, store)[1].Claim.Writer })
 	successor.caughtUp()
-	if chains := claims(t, store); len(chains) != 3 {
-		t.Errorf("the server with journal.takeOver has not taken over: %+v", chains)
-	}
+	hasChains(t, store, 3)
 }
 
 // TestNewChain: where the history does not continue, a new chain begins and has the reason.
 func TestNewChain(t *testing.T) {
 	t.Parallel()
-	store := NewDirectory(t.TempDir())
-	f := start(t, store, t.TempDir(), nil)
+	store, f := begun(t)
 	f.history(3)
 	f.caughtUp()
 	f.stopWriter()
 	f.history(3)
-	if _, err := f.member.Client().Compact(t.Context(), revision(t, f)-1); err != nil {
-		t.Fatal(err)
-	}
+	f.compact(revision(t, f) - 1)
 	f.startWriter()
 	f.caughtUp()
-	chains := claims(t, store)
-	if len(chains) != 2 {
-		t.Fatalf("chains: %+v", chains)
-	}
+	chains := hasChains(t, store, 2)
 	wants(t, errors.New(chains[1].Claim.Reason), "were compacted before they were recorded")
 	windows, err := Windows(t.Context(), store)
 	if err != nil || len(windows) != 2 || len(windows[0].Gaps) > 0 {
@@ -107,9 +107,7 @@ func TestNewChain(t *testing.T) {
 	if windows[1].Gap != want {
 		t.Errorf("the gap is %q, want %q", windows[1].Gap, want)
 	}
-	if got, _, err := restore(t, store, Target{}); err != nil || fmt.Sprint(got) != fmt.Sprint(f.state(0)) {
-		t.Errorf("the newest state is %v, %v", got, err)
-	}
+	restoresAll(t, f, store)
 }
 
 // TestUnclaimedChain: a chain whose chain.json is missing or damaged does not keep a server
@@ -144,9 +142,7 @@ func TestUnclaimedChain(t *testing.T) {
 			f.startWriter()
 			f.history(1)
 			f.caughtUp()
-			if chains := claims(t, store); len(chains) != 2 {
-				t.Errorf("chains: %+v", chains)
-			}
+			hasChains(t, store, 2)
 		})
 	}
 }
@@ -177,11 +173,8 @@ func TestFailingDestination(t *testing.T) {
 	f.caughtUp()
 	store.down.Store(true)
 	f.history(3)
-	await(t, "the account has the error", func() error {
-		if a := f.writer.Account(t.Context()); !strings.Contains(a.Error, "503 slow down") || a.SpoolBytes == 0 || a.LagRevisions == 0 || a.LagSeconds == 0 {
-			return fmt.Errorf("%+v", a)
-		}
-		return nil
+	f.awaitAccount("the account has the error", func(a Account) bool {
+		return strings.Contains(a.Error, "503 slow down") && a.SpoolBytes > 0 && a.LagRevisions > 0 && a.LagSeconds > 0
 	})
 	f.stopWriter()
 	f.history(3)
@@ -241,11 +234,8 @@ func TestFullSpool(t *testing.T) {
 		_, _ = rand.Read(value) // it never fails
 		f.put("/registry/large", string(value))
 	}
-	await(t, "the spool is full", func() error {
-		if a := f.writer.Account(t.Context()); !strings.Contains(a.Error, "the spool of 2000 bytes is full") && !strings.Contains(a.Error, "503") || a.SpoolBytes > 2000 {
-			return fmt.Errorf("%+v", a)
-		}
-		return nil
+	f.awaitAccount("the spool is full", func(a Account) bool {
+		return (strings.Contains(a.Error, "the spool of 2000 bytes is full") || strings.Contains(a.Error, "503")) && a.SpoolBytes <= 2000
 	})
 	f.history(1)
 	log.wants(t, "the journal begins a new chain", "the spool of 2000 bytes is full")
@@ -257,9 +247,7 @@ func TestFullSpool(t *testing.T) {
 	if len(chains) < 2 || !strings.Contains(newest.Claim.Reason, "is full") {
 		t.Errorf("the newest chain is %+v", newest.Claim)
 	}
-	if got, _, err := restore(t, store, Target{}); err != nil || fmt.Sprint(got) != fmt.Sprint(f.state(0)) {
-		t.Errorf("the newest state is %v, %v", got, err)
-	}
+	restoresAll(t, f, store)
 }
 
 // TestLeases: restored keys expire although their lease is younger than the base.

@@ -2,8 +2,6 @@ package kubeconfig
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"os"
 	"path/filepath"
@@ -17,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 )
@@ -78,38 +75,6 @@ func TestUnsignedRequestEndsWithTheContext(t *testing.T) {
 	}
 	if !slices.Contains(*calls, "delete") {
 		t.Errorf("the request was not removed: %v", *calls)
-	}
-}
-
-func TestSigningRequestHasUserAndGroups(t *testing.T) {
-	request, key, err := signingRequest(User{Name: "jane", Groups: []string{"dev", "ops"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	block, _ := pem.Decode(request)
-	parsed, err := x509.ParseCertificateRequest(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if parsed.Subject.CommonName != "jane" || !slices.Equal(parsed.Subject.Organization, []string{"dev", "ops"}) || parsed.CheckSignature() != nil {
-		t.Errorf("the request is for %v", parsed.Subject)
-	}
-	if !strings.Contains(string(key), "EC PRIVATE KEY") {
-		t.Errorf("the key is not PEM of an EC key")
-	}
-}
-
-func TestRenderUserIsAKubeconfig(t *testing.T) {
-	data, err := RenderUser(Endpoint{Server: "https://mini:6443", CA: []byte("ca")}, "jane", "team", &Credentials{Token: "t0ken"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if config.Host != "https://mini:6443" || config.BearerToken != "t0ken" || string(config.CAData) != "ca" {
-		t.Errorf("the client would use %s %s %s", config.Host, config.BearerToken, config.CAData)
 	}
 }
 

@@ -27,22 +27,6 @@ func rendered(t *testing.T, server string) []byte {
 	return data
 }
 
-func TestRenderEmbedsCertificatesAndKey(t *testing.T) {
-	data := rendered(t, "https://127.0.0.1:6443")
-	if !bytes.Equal(data, rendered(t, "https://127.0.0.1:6443")) {
-		t.Error("the same input gives other bytes")
-	}
-	cfg, err := clientcmd.Load(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cluster, user := cfg.Clusters[Name], cfg.AuthInfos[Name]
-	if cfg.CurrentContext != Name || cluster.Server != "https://127.0.0.1:6443" || string(cluster.CertificateAuthorityData) != "ca" ||
-		string(user.ClientCertificateData) != "crt" || string(user.ClientKeyData) != "key" {
-		t.Errorf("it is:\n%s", data)
-	}
-}
-
 // TestServerOnItsMachine: the second URL survives a load, and an address that replaces
 // the first leaves nothing of it.
 func TestServerOnItsMachine(t *testing.T) {

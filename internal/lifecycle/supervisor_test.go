@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,16 +88,67 @@ func wantError(t *testing.T, err error, lines ...string) {
 	}
 }
 
-func TestPartsStopInReverseOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		j := &journal{}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if err := supervise(ctx, j, []Part{j.orderly("etcd")}, []Part{j.orderly("apiserver")}, []Part{j.orderly("controllers")}); err != nil {
-			t.Error(err)
+// waits is a part that is cancelled before it is ready.
+func waits(name string, late bool, err error) Part {
+	return Part{Name: name, Run: func(ctx context.Context, ready func()) error {
+		<-ctx.Done()
+		if late {
+			ready()
 		}
-		j.want(t, "etcd runs", "apiserver runs", "controllers runs", "ready", "stopping", "controllers stops", "apiserver stops", "etcd stops")
-	})
+		return fmt.Errorf("wait: %w", cmp.Or(err, context.Cause(ctx)))
+	}}
+}
+
+// TestStages: whatever ends a server, the parts that run stop in the reverse order, no later stage is started,
+// and the last line of the error, which a user reads, is the cause. A minute passes, if nothing ends it before.
+func TestStages(t *testing.T) {
+	broken := Part{"apiserver", func(context.Context, func()) error { return errBroken }}
+	follows := Part{"apiserver", func(ctx context.Context, ready func()) error {
+		ready()
+		<-ctx.Done()
+		return errOther
+	}}
+	for name, test := range map[string]struct {
+		stages func(j *journal) [][]Part // before controllers
+		err    []string
+		want   []string
+	}{
+		"a stop": {func(j *journal) [][]Part { return [][]Part{{j.orderly("etcd")}, {j.orderly("apiserver")}} }, nil,
+			[]string{"etcd runs", "apiserver runs", "controllers runs", "ready", "stopping", "controllers stops", "apiserver stops", "etcd stops"}},
+		"a stop during the start, ready too late": {func(j *journal) [][]Part {
+			return [][]Part{{j.orderly("etcd")}, {waits("apiserver", true, context.Canceled)}}
+		}, nil, []string{"etcd runs", "stopping", "etcd stops"}},
+		"a start that fails": {func(j *journal) [][]Part {
+			return [][]Part{{j.orderly("etcd")}, {waits("identity", false, nil), broken}}
+		},
+			[]string{"apiserver: broken"}, []string{"etcd runs", "stopping", "etcd stops"}},
+		"a part that fails": {func(j *journal) [][]Part {
+			return [][]Part{{j.orderly("etcd")}, {dies("apiserver", time.Second, errBroken)}}
+		}, []string{"apiserver ended: broken"}, []string{"etcd runs", "controllers runs", "ready", "stopping", "controllers stops", "etcd stops"}},
+		"a part that ends": {func(j *journal) [][]Part { return [][]Part{{j.orderly("etcd")}, {dies("apiserver", time.Second, nil)}} },
+			[]string{"apiserver ended: it returned without an error"},
+			[]string{"etcd runs", "controllers runs", "ready", "stopping", "controllers stops", "etcd stops"}},
+		"a part that fails while another one waits for it": {func(*journal) [][]Part {
+			return [][]Part{{dies("etcd", time.Second, errBroken)}, {waits("apiserver", false, nil)}}
+		}, []string{"etcd ended: broken"}, []string{"stopping"}},
+		"two errors": {func(*journal) [][]Part { return [][]Part{{dies("etcd", time.Second, errBroken)}, {follows}} },
+			[]string{"apiserver: other", "etcd ended: broken"}, []string{"controllers runs", "ready", "stopping", "controllers stops"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j := &journal{}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				err := supervise(ctx, j, append(test.stages(j), []Part{j.orderly("controllers")})...)
+				if test.err == nil && err != nil {
+					t.Error(err)
+				} else if test.err != nil {
+					wantError(t, err, test.err...)
+				}
+				j.want(t, test.want...)
+			})
+		})
+	}
 }
 
 // TestPartsOfAStageStartConcurrently: its parts may wait for each other.
@@ -122,20 +174,6 @@ func TestPartsOfAStageStartConcurrently(t *testing.T) {
 	})
 }
 
-func TestFailedStartStopsTheStartedParts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		j := &journal{}
-		slow := Part{"identity", func(ctx context.Context, _ func()) error {
-			<-ctx.Done() // the start of this part is cancelled
-			return fmt.Errorf("wait: %w", context.Cause(ctx))
-		}}
-		broken := Part{"apiserver", func(context.Context, func()) error { return errBroken }}
-		err := supervise(t.Context(), j, []Part{j.orderly("etcd")}, []Part{slow, broken}, []Part{j.orderly("controllers")})
-		wantError(t, err, "apiserver: broken")
-		j.want(t, "etcd runs", "stopping", "etcd stops")
-	})
-}
-
 // TestFailedStartOutsideOfParts: the function of the start fails between two stages.
 func TestFailedStartOutsideOfParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -146,39 +184,6 @@ func TestFailedStartOutsideOfParts(t *testing.T) {
 		})
 		wantError(t, err, "broken")
 		j.want(t, "etcd runs", "etcd stops")
-	})
-}
-
-func TestFailedPartStopsTheOthers(t *testing.T) {
-	for name, test := range map[string]struct {
-		err  error
-		want string
-	}{
-		"with an error":    {errBroken, "apiserver ended: broken"},
-		"without an error": {nil, "apiserver ended: it returned without an error"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				j := &journal{}
-				err := supervise(t.Context(), j, []Part{j.orderly("etcd")}, []Part{dies("apiserver", time.Hour, test.err)}, []Part{j.orderly("controllers")})
-				wantError(t, err, test.want)
-				j.want(t, "etcd runs", "controllers runs", "ready", "stopping", "controllers stops", "etcd stops")
-			})
-		})
-	}
-}
-
-// TestFailedPartEndsTheStart: a part that starts may wait for the one that has failed.
-func TestFailedPartEndsTheStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		j := &journal{}
-		waiting := Part{"apiserver", func(ctx context.Context, _ func()) error {
-			<-ctx.Done()
-			return fmt.Errorf("read from etcd: %w", context.Cause(ctx))
-		}}
-		err := supervise(t.Context(), j, []Part{dies("etcd", time.Second, errBroken)}, []Part{waiting}, []Part{j.orderly("controllers")})
-		wantError(t, err, "etcd ended: broken")
-		j.want(t, "stopping")
 	})
 }
 
@@ -200,38 +205,6 @@ func TestTwoPartsFailAtOnce(t *testing.T) {
 		if !errors.Is(err, errBroken) || !errors.Is(err, errOther) || len(lines) != 2 || !strings.Contains(lines[1], " ended: ") {
 			t.Errorf("the error is %q", err)
 		}
-	})
-}
-
-// TestFirstErrorIsTheLastLine: the first error is the cause, and a user reads the last line.
-func TestFirstErrorIsTheLastLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		follows := Part{"apiserver", func(ctx context.Context, ready func()) error {
-			ready()
-			<-ctx.Done()
-			return errOther
-		}}
-		err := supervise(t.Context(), &journal{}, []Part{dies("etcd", time.Second, errBroken)}, []Part{follows})
-		wantError(t, err, "apiserver: other", "etcd ended: broken")
-	})
-}
-
-// TestCancelledStart: the end of the context during a start stops the parts in order, ready
-// or not, and no later stage is started.
-func TestCancelledStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		j := &journal{}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		slow := Part{"apiserver", func(ctx context.Context, ready func()) error {
-			<-ctx.Done()
-			ready() // too late
-			return fmt.Errorf("wait for etcd: %w", context.Canceled)
-		}}
-		if err := supervise(ctx, j, []Part{j.orderly("etcd")}, []Part{slow}, []Part{j.orderly("controllers")}); err != nil {
-			t.Error(err)
-		}
-		j.want(t, "etcd runs", "stopping", "etcd stops")
 	})
 }
 

@@ -17,40 +17,32 @@ import (
 
 const klogLine = "W1121 03:21:57.000000   12345 file.go:42] \"Something\" key=\"value\"\n"
 
+// TestTextLines: messages of libraries have text of clients, which must not control the terminal.
 func TestTextLines(t *testing.T) {
-	var out bytes.Buffer
-	logger := slog.New(newHandler(&out, Options{Format: "text"}))
-	logger.Info("ready", "path", "/var/lib/x", "text", "two words", "empty", "")
-	logger.Debug("not at verbosity 0")
-	line := out.String()
-	if !strings.HasSuffix(line, " INFO  ready  path=/var/lib/x text=\"two words\" empty=\"\"\n") || strings.Count(line, "\n") != 1 {
-		t.Errorf("got %q", line)
-	}
-}
-
-// TestTextOfOthersDoesNotControlTheTerminal: messages of libraries have text of clients.
-func TestTextOfOthersDoesNotControlTheTerminal(t *testing.T) {
-	var out bytes.Buffer
-	slog.New(newHandler(&out, Options{Format: "text"})).Info("a\x1b[2Jb\n\tc\u009bd", "key", "\x1b[2J")
-	if line := out.String(); !strings.HasSuffix(line, " INFO  a\\x1b[2Jb\n\tc\\u009bd  key=\"\\x1b[2J\"\n") {
-		t.Errorf("got %q", line)
-	}
-}
-
-func TestColorIsOptIn(t *testing.T) {
-	var plain, colored bytes.Buffer
-	slog.New(newHandler(&plain, Options{})).Error("x")
-	slog.New(newHandler(&colored, Options{Color: true})).Error("x")
-	if strings.Contains(plain.String(), "\x1b") || !strings.Contains(colored.String(), "\x1b[31mERROR\x1b[0m") {
-		t.Errorf("got %q and %q", plain.String(), colored.String())
-	}
-}
-
-func TestJournalLinesHaveNoTime(t *testing.T) {
-	var out bytes.Buffer
-	slog.New(newHandler(&out, Options{Untimed: true})).Info("ready")
-	if out.String() != "INFO  ready\n" {
-		t.Errorf("got %q", out.String())
+	for name, test := range map[string]struct {
+		options Options
+		log     func(*slog.Logger)
+		want    string // the end of all that is logged
+	}{
+		"values": {Options{Format: "text"}, func(l *slog.Logger) { l.Info("ready", "path", "/var/lib/x", "text", "two words", "empty", "") },
+			" INFO  ready  path=/var/lib/x text=\"two words\" empty=\"\"\n"},
+		"verbosity 0": {Options{}, func(l *slog.Logger) { l.Debug("x") }, ""},
+		"control characters": {Options{Format: "text"}, func(l *slog.Logger) { l.Info("a\x1b[2Jb\n\tc\u009bd", "key", "\x1b[2J") },
+			" INFO  a\\x1b[2Jb\n\tc\\u009bd  key=\"\\x1b[2J\"\n"},
+		"no colour":         {Options{}, func(l *slog.Logger) { l.Error("x") }, " ERROR x\n"},
+		"colour":            {Options{Color: true}, func(l *slog.Logger) { l.Error("x") }, "\x1b[31mERROR\x1b[0m x\n"},
+		"systemd's journal": {Options{Untimed: true}, func(l *slog.Logger) { l.Info("ready") }, "INFO  ready\n"},
+		"groups": {Options{Untimed: true}, func(l *slog.Logger) { l.With("a", 1).WithGroup("g").With("b", 2).Info("line", "c", 3) },
+			"INFO  line  a=1 g.b=2 g.c=3\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			test.log(slog.New(newHandler(&out, test.options)))
+			if line := out.String(); !strings.HasSuffix(line, test.want) || test.want == "" && line != "" || test.options.Untimed && line != test.want ||
+				strings.Contains(line, "\x1b") && !test.options.Color {
+				t.Errorf("got %q", line)
+			}
+		})
 	}
 }
 
@@ -137,6 +129,10 @@ func TestHarmlessMessagesOfEtcdAreDemoted(t *testing.T) {
 		"a connection that failed": {"retrying of unary invoker failed", "rpc error: code = Unavailable desc = connection refused", "WARN "},
 		"a setting":                {"simple token is not cryptographically signed", "", "DEBUG"},
 		"a slow disk":              {"slow fdatasync", "", "WARN "},
+		"a full database":          {"failed to apply request", "etcdserver: mvcc: database space exceeded", "DEBUG"},
+		"a lock of another one":    {"failed to lock file", "fileutil: file already locked", "DEBUG"},
+		"a lock that is refused":   {"failed to lock file", "permission denied", "WARN "},
+		"a file that stays":        {"failed to remove file", "", "WARN "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -184,14 +180,6 @@ func TestLinesDoNotShareAttributes(t *testing.T) {
 	logger.Info("line", "sixth", loggingValue{logger}, "seventh", 7, "eighth", 8)
 	if want := "line  first=1 second=2 third=3 fourth=4 fifth=5 sixth=value seventh=7 eighth=8\n"; !strings.HasSuffix(out.String(), want) {
 		t.Errorf("got %q, want %q at the end", out.String(), want)
-	}
-}
-
-func TestGroupsPrefixLaterAttributes(t *testing.T) {
-	var out bytes.Buffer
-	slog.New(newHandler(&out, Options{Untimed: true})).With("a", 1).WithGroup("g").With("b", 2).Info("line", "c", 3)
-	if want := "INFO  line  a=1 g.b=2 g.c=3\n"; out.String() != want {
-		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }
 

@@ -111,13 +111,3 @@ func TestScanNoticesChanges(t *testing.T) {
 		t.Fatalf("an exchanged link was not noticed: %v (%v)", after, err)
 	}
 }
-
-func TestMissingDirectoryIsAnError(t *testing.T) {
-	dir := t.TempDir()
-	write(t, dir, map[string]string{"file": ""})
-	for _, path := range []string{"missing", "file"} {
-		if files, err := scan(os.DirFS(filepath.Join(dir, path))); err == nil {
-			t.Errorf("%s looks like a directory with %v", path, files)
-		}
-	}
-}

@@ -17,8 +17,7 @@ import (
 func TestUsedDirectoryWithoutIdentity(t *testing.T) {
 	for _, file := range []string{"server-ca.crt", "client-ca.crt", "front-proxy-ca.crt", "service-account.key"} {
 		t.Run(file, func(t *testing.T) {
-			s := New(t.TempDir(), names)
-			ensure(t, s)
+			s := created(t)
 			path := filepath.Join(s.dir, file)
 			remove(t, path)
 			before := snapshot(t, s.dir)
@@ -50,8 +49,7 @@ func TestCrashDuringTheCreationOfAnAuthority(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := New(t.TempDir(), names)
-			ensure(t, s)
+			s := created(t)
 			spoil(t, s)
 			ensure(t, s)
 			if err := accepted(t, s, bundle(t, s, ClientCA), s.Cert(Admin), x509.ExtKeyUsageClientAuth); err != nil {
@@ -95,8 +93,7 @@ func TestCertificatesFromTheFuture(t *testing.T) {
 
 // TestProvidedCertificateThatIsNotValidYet cannot be signed again, and is named.
 func TestProvidedCertificateThatIsNotValidYet(t *testing.T) {
-	s := New(t.TempDir(), names)
-	ensure(t, s)
+	s := created(t)
 	s.now = func() time.Time { return time.Now().Add(48 * time.Hour) }
 	remove(t, s.Cert(APIServer))
 	ensure(t, s)
@@ -109,10 +106,8 @@ func TestProvidedCertificateThatIsNotValidYet(t *testing.T) {
 
 // TestSeveralAuthoritiesAreTrusted: the file is a bundle, of which one signs.
 func TestSeveralAuthoritiesAreTrusted(t *testing.T) {
-	other := New(t.TempDir(), names)
-	ensure(t, other)
-	s := New(t.TempDir(), names)
-	ensure(t, s)
+	other := created(t)
+	s := created(t)
 	signs := bundle(t, s, ClientCA)[0]
 	if err := writeCerts(s.Cert(ClientCA), append(bundle(t, other, ClientCA), signs)...); err != nil {
 		t.Fatal(err)

@@ -49,8 +49,7 @@ func TestReadPublicKeys(t *testing.T) {
 	}
 	sec1, err := x509.MarshalECPrivateKey(ec)
 	ecPEM := pemOf(t, "EC PRIVATE KEY", sec1, err)
-	s := New(t.TempDir(), names)
-	ensure(t, s)
+	s := created(t)
 	certificatePEM, err := os.ReadFile(s.Cert(Admin))
 	if err != nil {
 		t.Fatal(err)
@@ -85,8 +84,7 @@ func TestReadPublicKeys(t *testing.T) {
 
 // TestTokenKeyThatCannotSign is named before a server starts with it.
 func TestTokenKeyThatCannotSign(t *testing.T) {
-	s := New(t.TempDir(), names)
-	ensure(t, s)
+	s := created(t)
 	_, ed, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)

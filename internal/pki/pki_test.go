@@ -1,7 +1,6 @@
 package pki
 
 import (
-	"context"
 	"crypto/x509"
 	"net"
 	"os"
@@ -9,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
@@ -26,6 +24,14 @@ func ensure(t *testing.T, s *Store) []string {
 		t.Fatal(err)
 	}
 	return changed(changes)
+}
+
+// created is a store with an identity.
+func created(t *testing.T) *Store {
+	t.Helper()
+	s := New(t.TempDir(), names)
+	ensure(t, s)
+	return s
 }
 
 func changed(changes []Change) []string {
@@ -46,8 +52,7 @@ func certificate(t *testing.T, s *Store, name string) *x509.Certificate {
 }
 
 func TestEnsureCreatesAllFiles(t *testing.T) {
-	s := New(t.TempDir(), names)
-	ensure(t, s)
+	s := created(t)
 	for _, test := range []struct {
 		name, authority, commonName, group string
 		usage                              x509.ExtKeyUsage
@@ -78,20 +83,6 @@ func TestEnsureCreatesAllFiles(t *testing.T) {
 	}
 }
 
-func TestEnsureIsStable(t *testing.T) {
-	s := New(t.TempDir(), names)
-	ensure(t, s)
-	before := snapshot(t, s.dir)
-	if written := ensure(t, New(s.dir, names)); len(written) != 0 {
-		t.Errorf("it wrote %v again", written)
-	}
-	for file, content := range snapshot(t, s.dir) {
-		if before[file] != content {
-			t.Errorf("%s changed", file)
-		}
-	}
-}
-
 func snapshot(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -110,8 +101,7 @@ func snapshot(t *testing.T, dir string) map[string]string {
 }
 
 func TestRenewalKeepsTheKey(t *testing.T) {
-	s := New(t.TempDir(), names)
-	ensure(t, s)
+	s := created(t)
 	before := certificate(t, s, Admin)
 	for _, test := range []struct {
 		name string
@@ -135,30 +125,11 @@ func TestRenewalKeepsTheKey(t *testing.T) {
 	}
 }
 
-func TestNewNameIsSigned(t *testing.T) {
-	s := New(t.TempDir(), names)
-	ensure(t, s)
-	more := Names{DNS: append([]string{"new.example.org"}, names.DNS...), IPs: names.IPs}
-	if written := ensure(t, New(s.dir, more)); !slices.Equal(written, []string{APIServer}) {
-		t.Errorf("it wrote %v", written)
-	}
-	if err := certificate(t, s, APIServer).VerifyHostname("new.example.org"); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestProvidedAuthorityIsUsed(t *testing.T) {
-	theirs := New(t.TempDir(), names)
-	ensure(t, theirs)
+	theirs := created(t)
 	ours := New(t.TempDir(), names)
 	for _, path := range []string{theirs.Cert(ClientCA), theirs.Key(ClientCA)} {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(ours.dir, filepath.Base(path)), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		copyFile(t, path, filepath.Join(ours.dir, filepath.Base(path)))
 	}
 	ensure(t, ours)
 	if err := certificate(t, ours, Admin).CheckSignatureFrom(certificate(t, theirs, ClientCA)); err != nil {
@@ -167,17 +138,12 @@ func TestProvidedAuthorityIsUsed(t *testing.T) {
 }
 
 func TestAuthorityWithoutItsKey(t *testing.T) {
-	s := New(t.TempDir(), names)
-	ensure(t, s)
-	if err := os.Remove(s.Key(ServerCA)); err != nil {
-		t.Fatal(err)
-	}
+	s := created(t)
+	remove(t, s.Key(ServerCA))
 	if written := ensure(t, s); len(written) != 0 {
 		t.Errorf("it wrote %v", written)
 	}
-	if err := os.Remove(s.Cert(APIServer)); err != nil {
-		t.Fatal(err)
-	}
+	remove(t, s.Cert(APIServer))
 	_, err := s.Ensure()
 	if err == nil || !strings.Contains(err.Error(), s.Key(ServerCA)) {
 		t.Errorf("without a certificate and a key to sign one it said: %v", err)
@@ -189,31 +155,18 @@ func TestEnsureRefuses(t *testing.T) {
 		spoil func(t *testing.T, s *Store)
 		want  string
 	}{
-		"a garbage certificate": {func(t *testing.T, s *Store) { overwrite(t, s.Cert(Admin), "garbage") }, "is not a PEM certificate"},
-		"a garbage key":         {func(t *testing.T, s *Store) { overwrite(t, s.Key(ServiceAccount), "garbage") }, "is not a PEM private key"},
-		"a key of another authority": {func(t *testing.T, s *Store) {
-			data, err := os.ReadFile(s.Key(FrontProxyCA))
-			if err != nil {
-				t.Fatal(err)
-			}
-			overwrite(t, s.Key(ClientCA), string(data))
-		}, "do not belong together"},
-		"a certificate that is no authority": {func(t *testing.T, s *Store) {
-			data, err := os.ReadFile(s.Cert(Admin))
-			if err != nil {
-				t.Fatal(err)
-			}
-			overwrite(t, s.Cert(ClientCA), string(data))
-		}, "is not a CA certificate"},
-		"a key without its authority":   {func(t *testing.T, s *Store) { remove(t, s.Cert(ClientCA)) }, "missing: "},
-		"a certificate without its key": {func(t *testing.T, s *Store) { remove(t, s.Key(Admin)) }, "exists without"},
+		"a garbage certificate":              {func(t *testing.T, s *Store) { overwrite(t, s.Cert(Admin), "garbage") }, "is not a PEM certificate"},
+		"a garbage key":                      {func(t *testing.T, s *Store) { overwrite(t, s.Key(ServiceAccount), "garbage") }, "is not a PEM private key"},
+		"a key of another authority":         {func(t *testing.T, s *Store) { copyFile(t, s.Key(FrontProxyCA), s.Key(ClientCA)) }, "do not belong together"},
+		"a certificate that is no authority": {func(t *testing.T, s *Store) { copyFile(t, s.Cert(Admin), s.Cert(ClientCA)) }, "is not a CA certificate"},
+		"a key without its authority":        {func(t *testing.T, s *Store) { remove(t, s.Cert(ClientCA)) }, "missing: "},
+		"a certificate without its key":      {func(t *testing.T, s *Store) { remove(t, s.Key(Admin)) }, "exists without"},
 		"an authority that has expired": {func(t *testing.T, s *Store) {
 			s.now = func() time.Time { return time.Now().Add(authorityLife + time.Hour) }
 		}, "expired at"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := New(t.TempDir(), names)
-			ensure(t, s)
+			s := created(t)
 			test.spoil(t, s)
 			before := snapshot(t, s.dir)
 			_, err := s.Ensure()
@@ -241,27 +194,4 @@ func remove(t *testing.T, path string) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// TestRenew: a certificate that has come due is renewed within checkInterval.
-func TestRenew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New(t.TempDir(), names)
-		ensure(t, s)
-		due := renewAt(certificate(t, s, Admin))
-		s.now = func() time.Time { return due }
-		ctx, cancel := context.WithTimeout(t.Context(), 2*checkInterval)
-		defer cancel()
-		var written []string
-		s.Renew(ctx, func(changes []Change, err error) {
-			if err != nil {
-				t.Error(err)
-			}
-			written = changed(changes)
-			cancel()
-		})
-		if !slices.Contains(written, Admin) {
-			t.Errorf("it renewed %v", written)
-		}
-	})
 }

@@ -26,8 +26,7 @@ func startRenewing(t *testing.T, s *Store, done func([]Change, error)) {
 // began while the renewer waited is over.
 func TestOverlapEndsOnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(t.TempDir(), names)
-		ensure(t, s)
+		s := created(t)
 		startRenewing(t, s, func(_ []Change, err error) {
 			if err != nil {
 				t.Error(err)
@@ -51,8 +50,7 @@ func TestOverlapEndsOnTime(t *testing.T) {
 // is made when the cause is removed.
 func TestFailedRevocationIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := New(t.TempDir(), names)
-		ensure(t, s)
+		s := created(t)
 		old := certificate(t, s, Admin)
 		failures := 0
 		startRenewing(t, s, func(_ []Change, err error) {

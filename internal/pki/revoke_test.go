@@ -9,8 +9,7 @@ import (
 )
 
 func TestRevokeAdmin(t *testing.T) {
-	s := New(t.TempDir(), names)
-	ensure(t, s)
+	s := created(t)
 	old := certificate(t, s, Admin)
 	if s.Revoked(old) {
 		t.Fatal("it is revoked from the start")
@@ -41,8 +40,7 @@ func TestRevokeAdmin(t *testing.T) {
 // TestRevokeWithoutAList: a key is refused although the list cannot be written, and the next
 // revocation lists it, too.
 func TestRevokeWithoutAList(t *testing.T) {
-	s := New(t.TempDir(), names)
-	ensure(t, s)
+	s := created(t)
 	first := certificate(t, s, Admin)
 	list := filepath.Join(s.dir, revokedKeys)
 	if err := os.Mkdir(list, 0o700); err != nil {

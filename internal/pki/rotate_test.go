@@ -72,8 +72,7 @@ var rotated = []struct {
 func TestRotationOfAnAuthority(t *testing.T) {
 	for _, test := range rotated {
 		t.Run(test.kind, func(t *testing.T) {
-			s := New(t.TempDir(), names)
-			ensure(t, s)
+			s := created(t)
 			oldRoots := bundle(t, s, test.authority)
 			oldLeaf := filepath.Join(t.TempDir(), "old.crt")
 			copyFile(t, s.Cert(test.leaf), oldLeaf)
@@ -143,8 +142,7 @@ func copyFile(t *testing.T, from, to string) {
 }
 
 func TestRotationOfTheTokenKey(t *testing.T) {
-	s := New(t.TempDir(), names)
-	ensure(t, s)
+	s := created(t)
 	keys := func() TokenKeys {
 		t.Helper()
 		keys, err := s.TokenKeys()
@@ -184,8 +182,7 @@ func TestRotationContinuesAfterACrash(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			base := New(t.TempDir(), names)
-			ensure(t, base)
+			base := created(t)
 			before := snapshot(t, base.dir)
 			rotate(t, base, kind, time.Hour)
 			after := snapshot(t, base.dir)
@@ -302,8 +299,7 @@ func TestRefusedRotations(t *testing.T) {
 		}, "take the file from a backup"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := New(t.TempDir(), names)
-			ensure(t, s)
+			s := created(t)
 			if err := test.act(t, s); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("it said: %v", err)
 			}
@@ -313,8 +309,7 @@ func TestRefusedRotations(t *testing.T) {
 
 // TestRotationThatCannotBeWritten leaves a server that starts and renews.
 func TestRotationThatCannotBeWritten(t *testing.T) {
-	s := New(t.TempDir(), names)
-	ensure(t, s)
+	s := created(t)
 	before := snapshot(t, s.dir)
 	if err := os.Mkdir(s.verifyKeys(), 0o700); err != nil { // in the way of what the rotation writes
 		t.Fatal(err)
@@ -338,8 +333,7 @@ func TestRotationThatCannotBeWritten(t *testing.T) {
 // TestSigningPairBelongsTogether: the signer of certificate requests reads a key with its
 // certificate also when a rotation has replaced only one of the authority's files.
 func TestSigningPairBelongsTogether(t *testing.T) {
-	s := New(t.TempDir(), names)
-	ensure(t, s)
+	s := created(t)
 	if err := writeCerts(s.Cert(ClientCA+"-signing"), bundle(t, s, ClientCA)...); err != nil {
 		t.Fatal(err)
 	}
@@ -375,8 +369,7 @@ func TestSigningPairBelongsTogether(t *testing.T) {
 // TestRotationOfExpiredAuthorities: a rotation without an overlap replaces each, as the
 // error of a start advises.
 func TestRotationOfExpiredAuthorities(t *testing.T) {
-	s := New(t.TempDir(), names)
-	ensure(t, s)
+	s := created(t)
 	now := time.Now().Add(authorityLife + time.Hour)
 	s.now = func() time.Time { return now }
 	if _, err := s.Ensure(); err == nil {

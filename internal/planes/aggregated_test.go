@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregator "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
 )
@@ -45,10 +44,7 @@ func TestAggregatedWatches(t *testing.T) {
 	h := newHost(t)
 	h.create(t, "acme", nil)
 	config := h.configOf("acme")
-	objects, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	objects := newDynamic(t, config)
 	endpoint := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "kube-hyper-mini.io/v1alpha1", "kind": "ServiceEndpoint",
 		"metadata": map[string]any{"name": "remote"}, "spec": map[string]any{"targets": []any{remote.URL}}}}
 	endpoints := schema.GroupVersionResource{Group: "kube-hyper-mini.io", Version: "v1alpha1", Resource: "serviceendpoints"}

@@ -8,9 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
@@ -34,13 +32,11 @@ spec:
 func TestCRDs(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	host, err := kubernetes.NewForConfig(h.config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := newClient(t, h.config)
 	maps := host.CoreV1().ConfigMaps("default")
 	source := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "crds"}, Data: map[string]string{"a.yaml": "---\n" + crdOf("gadgets") + "---\n" + crdOf("widgets")}}
-	if source, err = maps.Create(t.Context(), source, metav1.CreateOptions{}); err != nil {
+	source, err := maps.Create(t.Context(), source, metav1.CreateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	from := map[string]any{"crds": map[string]any{"configMaps": []any{map[string]any{"namespace": "default", "name": "crds"}}}}
@@ -110,15 +106,9 @@ func authorities(t *testing.T, client kubernetes.Interface) (found string) {
 // serves reports whether a control plane answers a list of a type of example.com.
 func (h *testHost) serves(t *testing.T, name, plural string) bool {
 	t.Helper()
-	config := rest.CopyConfig(h.config)
-	config.Host += prefix + name
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
 	resource := crds.GroupVersion().WithResource(plural)
 	resource.Group = "example.com"
-	_, err = client.Resource(resource).Namespace("default").List(t.Context(), metav1.ListOptions{})
+	_, err := newDynamic(t, h.configOf(name)).Resource(resource).Namespace("default").List(t.Context(), metav1.ListOptions{})
 	return err == nil
 }
 

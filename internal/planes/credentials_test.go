@@ -13,7 +13,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
 
@@ -22,15 +21,9 @@ import (
 func TestWhoWakes(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	own, err := kubernetes.NewForConfig(h.config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := newClient(t, h.config)
 	acme, beta := h.create(t, "acme", nil), h.create(t, "beta", nil)
-	p, err := h.plane("acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := h.known(t, "acme")
 	for who, test := range map[string]struct {
 		credentials func(*rest.Config)
 		want        string
@@ -42,9 +35,7 @@ func TestWhoWakes(t *testing.T) {
 		"beta's administrator":     {h.adminOf(t, "beta"), ""},
 		"a token of acme":          {token(t, acme), "system:serviceaccount:default:default"},
 		"acme's own administrator": {h.adminOf(t, "acme"), "admin"},
-		"the host's administrator": {func(c *rest.Config) {
-			c.CertData, c.KeyData, c.CertFile, c.KeyFile = h.config.CertData, h.config.KeyData, h.config.CertFile, h.config.KeyFile
-		}, "host:admin"},
+		"the host's administrator": {h.administrator, "host:admin"},
 	} {
 		if !p.is(asleep) {
 			h.sleepNow(t, "acme")
@@ -70,10 +61,7 @@ func TestWhoWakesWithoutKeys(t *testing.T) {
 	addMap(t, h.create(t, "lost", nil), "one")
 	h.sleepNow(t, "lost")
 	for name, starts := range map[string]bool{"new": true, "copy": true, "lost": false} {
-		p, err := h.plane(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := h.known(t, name)
 		if !starts {
 			if err := os.RemoveAll(p.dir()); err != nil {
 				t.Fatal(err)
@@ -85,7 +73,7 @@ func TestWhoWakesWithoutKeys(t *testing.T) {
 				t.Errorf("%s of another one gets %v from %s, which sleeps: %t", who, err, name, p.is(asleep))
 			}
 		}
-		_, err = h.client(t, name).CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
+		_, err := h.client(t, name).CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
 		if starts && err != nil || !starts && (err == nil || !strings.Contains(err.Error(), p.dir()+" is missing")) {
 			t.Errorf("the administrator gets %v from %s", err, name)
 		}
@@ -106,10 +94,7 @@ func TestWhoKeepsAwake(t *testing.T) {
 	h := newHost(t)
 	acme, beta := h.create(t, "acme", nil), h.create(t, "beta", nil)
 	awaitFirstWrites(t, acme)
-	p, err := h.plane("acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := h.known(t, "acme")
 	administrator := h.adminOf(t, "acme")
 	for who, test := range map[string]struct {
 		credentials func(*rest.Config)
@@ -155,10 +140,7 @@ func (p *plane) lastUse() time.Time {
 func TestTokenOfAWebsocket(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	own, err := kubernetes.NewForConfig(h.config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := newClient(t, h.config)
 	acme := h.create(t, "acme", nil)
 	account := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: "default"}
 	grant(t, acme, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"watch"}}, account)
@@ -212,10 +194,7 @@ func TestNobodyWakesOneThatWasHeld(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	h.create(t, "acme", nil)
-	p, err := h.plane("acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := h.known(t, "acme")
 	for what, query := range map[string]string{"a request": "", "a watch": "?watch=true"} {
 		release, err := p.hold(t.Context())
 		if err != nil {

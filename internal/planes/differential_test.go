@@ -12,7 +12,6 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -35,14 +34,8 @@ func newTwins(t *testing.T) *twins {
 	w := &twins{newHost(t), map[string]kubernetes.Interface{}, map[string]dynamic.Interface{}, map[string]schema.GroupVersionResource{}}
 	for name, version := range map[string]string{"acme": "v1", "beta": "v2"} {
 		w.clients[name] = w.create(t, name, nil)
-		crds, err := apiextensions.NewForConfig(w.configOf(name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		createWidgets(t, crds, version)
-		if w.dynamics[name], err = dynamic.NewForConfig(w.configOf(name)); err != nil {
-			t.Fatal(err)
-		}
+		createWidgets(t, w.configOf(name), version)
+		w.dynamics[name] = newDynamic(t, w.configOf(name))
 		w.widgets[name] = schema.GroupVersionResource{Group: widgets.Group, Version: version, Resource: widgets.Resource}
 		for i := range 5 {
 			o := &unstructured.Unstructured{Object: map[string]any{"owner": name}}
@@ -133,10 +126,7 @@ func TestTwins(t *testing.T) {
 func TestImpersonation(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	host, err := kubernetes.NewForConfig(h.config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := newClient(t, h.config)
 	h.create(t, "acme", nil)
 	acme := h.client(t, "acme")
 	as := func(credentials func(*rest.Config)) func(*rest.Config) {
@@ -145,12 +135,11 @@ func TestImpersonation(t *testing.T) {
 			c.Impersonate = rest.ImpersonationConfig{UserName: "admin", Groups: []string{"system:masters"}}
 		}
 	}
-	administrator := func(c *rest.Config) { c.TLSClientConfig = h.config.TLSClientConfig }
 	for who, test := range map[string]struct {
 		credentials func(*rest.Config)
 		name, want  string
 	}{
-		"the host's administrator":         {as(administrator), "acme", "admin"},
+		"the host's administrator":         {as(h.administrator), "acme", "admin"},
 		"a service account of the host":    {as(token(t, host)), "acme", ""},
 		"a service account of acme":        {as(token(t, acme)), "acme", ""},
 		"a service account of acme, there": {as(token(t, acme)), "", ""},

@@ -32,10 +32,7 @@ func TestLargeBodies(t *testing.T) {
 func TestWhichThereAre(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	own, err := kubernetes.NewForConfig(h.config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := newClient(t, h.config)
 	awake, asleep := h.create(t, "awake", nil), h.create(t, "asleep", nil)
 	for _, client := range []kubernetes.Interface{awake, asleep} {
 		if _, err := client.Discovery().ServerVersion(); err != nil {

@@ -10,10 +10,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	clientcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
@@ -49,12 +50,41 @@ func addMap(t *testing.T, client kubernetes.Interface, name string) {
 	}
 }
 
-// remove deletes a ControlPlane and waits until it is gone.
-func (h *testHost) remove(t *testing.T, name string) {
+// addAnother creates a config map with a name of its own.
+func addAnother(t *testing.T, client kubernetes.Interface) *corev1.ConfigMap {
+	t.Helper()
+	generated := configMap("")
+	generated.GenerateName = "another-"
+	created, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), generated, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return created
+}
+
+// watchMaps opens a watch until the end of the test.
+func watchMaps(t *testing.T, maps clientcorev1.ConfigMapInterface, options metav1.ListOptions) watch.Interface {
+	t.Helper()
+	opened, err := maps.Watch(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(opened.Stop)
+	return opened
+}
+
+// delete deletes a ControlPlane.
+func (h *testHost) delete(t *testing.T, name string) {
 	t.Helper()
 	if err := h.objects.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// remove deletes a ControlPlane and waits until it is gone.
+func (h *testHost) remove(t *testing.T, name string) {
+	t.Helper()
+	h.delete(t, name)
 	h.awaitGone(t, name)
 }
 
@@ -65,10 +95,7 @@ func TestArchive(t *testing.T) {
 	h := newHost(t)
 	client := h.create(t, "acme", map[string]any{"deletion": deletionArchive})
 	addMap(t, client, "one")
-	p, err := h.plane("acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := h.known(t, "acme")
 	authority, err := os.ReadFile(filepath.Join(p.dir(), "pki", "client-ca.crt"))
 	if err != nil {
 		t.Fatal(err)
@@ -132,10 +159,7 @@ func TestInterruptedCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	hasMaps(t, client, true, false)
-	p, err := h.plane("copy")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := h.known(t, "copy")
 	h.sleepNow(t, "copy")
 	if err := os.RemoveAll(filepath.Join(p.dir(), "pki")); err != nil {
 		t.Fatal(err)
@@ -179,11 +203,7 @@ func TestChangeInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	watched, err := maps.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion, AllowWatchBookmarks: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer watched.Stop()
+	watched := watchMaps(t, maps, metav1.ListOptions{ResourceVersion: list.ResourceVersion, AllowWatchBookmarks: true})
 	used, stop := make(chan error, 1), make(chan struct{})
 	go func() {
 		for {
@@ -220,31 +240,6 @@ func TestChangeInUse(t *testing.T) {
 	t.Error("a watch ended")
 }
 
-// TestMissingOrigin: a control plane whose backup is not there says so, and comes when it is.
-func TestMissingOrigin(t *testing.T) {
-	t.Parallel()
-	h := newHost(t)
-	if err := h.tryCreate(t.Context(), "acme", map[string]any{"from": map[string]any{"backup": "missing"}}); err != nil {
-		t.Fatal(err)
-	}
-	o := h.await(t, "acme", func(o *object) bool { return o.Status.Phase == phaseFailed })
-	if !strings.Contains(o.Status.Message, "put it there") || meta.IsStatusConditionTrue(o.Status.Conditions, "Ready") {
-		t.Errorf("status %+v", o.Status)
-	}
-	source := h.create(t, "source", map[string]any{"deletion": deletionArchive})
-	addMap(t, source, "one")
-	h.remove(t, "source")
-	dir := BackupDir(h.Manager.config.Host, "")
-	if err := os.Rename(filepath.Join(dir, "source"), filepath.Join(dir, "missing")); err != nil {
-		t.Fatal(err)
-	}
-	o = h.await(t, "acme", func(o *object) bool { return o.Status.Made })
-	if o.Status.Message != "" || !meta.IsStatusConditionTrue(o.Status.Conditions, "Ready") {
-		t.Errorf("status %+v", o.Status)
-	}
-	hasMaps(t, h.client(t, "acme"), true, false)
-}
-
 // TestBackupAsleep: a control plane that has been in use since its last backup gets one backup
 // while it sleeps.
 func TestBackupAsleep(t *testing.T) {
@@ -252,10 +247,7 @@ func TestBackupAsleep(t *testing.T) {
 	h := newHost(t)
 	addMap(t, h.create(t, "acme", map[string]any{"backup": map[string]any{"schedule": "@every 1h"}}), "one")
 	h.sleepNow(t, "acme")
-	p, err := h.plane("acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := h.known(t, "acme")
 	p.mu.Lock()
 	due := p.backupDue
 	p.backupDue = time.Now()
@@ -293,10 +285,10 @@ func TestObjectQuota(t *testing.T) {
 	addMap(t, client, "one")
 	h.sleepNow(t, "acme")
 	o := h.await(t, "acme", func(o *object) bool { return o.Status.Phase == phaseAsleep && o.Status.Objects > 0 })
-	p, err := h.plane("acme")
-	if err != nil {
-		t.Fatal(err)
+	if !o.Status.Made || o.Status.SizeBytes == 0 {
+		t.Errorf("status %+v", o.Status)
 	}
+	p := h.known(t, "acme")
 	limit := func(objects int64) {
 		patch := fmt.Appendf(nil, `{"spec":{"quota":{"objects":%d,"bytes":"64Mi"}}}`, objects)
 		if _, err := h.objects.Patch(t.Context(), "acme", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
@@ -306,17 +298,14 @@ func TestObjectQuota(t *testing.T) {
 	}
 	limit(1)
 	hasMaps(t, client, true, false) // wakes it
-	_, err = client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("two"), metav1.CreateOptions{})
+	_, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("two"), metav1.CreateOptions{})
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "spec.quota.objects") {
 		t.Errorf("beyond the quota of %d objects: %v", o.Status.Objects, err)
 	}
 	own := h.configOf("acme")
 	own.Impersonate = rest.ImpersonationConfig{UserName: "system:apiserver",
 		Groups: []string{"system:masters", "system:serviceaccounts:kube-system"}}
-	impersonator, err := kubernetes.NewForConfig(own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	impersonator := newClient(t, own)
 	_, err = impersonator.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("two"), metav1.CreateOptions{})
 	if !apierrors.IsForbidden(err) {
 		t.Errorf("in the name of the control plane, beyond the quota: %v", err)

@@ -19,14 +19,8 @@ func TestWarnings(t *testing.T) {
 	acme := h.create(t, "acme", map[string]any{"backup": map[string]any{"schedule": "@every 1h"}})
 	addMap(t, acme, "one")
 	h.create(t, "beta", nil)
-	p, err := h.plane("acme")
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := h.plane("beta")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := h.known(t, "acme")
+	other := h.known(t, "beta")
 	p.log().Warn("of the first server")
 	h.sleepNow(t, "acme")
 	if other.logger != nil {
@@ -74,10 +68,7 @@ func TestWarningOfDisk(t *testing.T) {
 		addMap(t, client, "one")
 		h.sleepNow(t, name)
 		addMap(t, client, "two")
-		p, err := h.plane(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := h.known(t, name)
 		if p.warned("on the disk of the data") {
 			t.Error("the log of " + name + " has a warning for the host")
 		}

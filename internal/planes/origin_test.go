@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -30,6 +30,7 @@ func TestNotMade(t *testing.T) {
 		{"copy", map[string]any{"from": map[string]any{"controlPlane": "source"}}, []string{"create it", "spec.from cannot change"}},
 		{"further", map[string]any{"from": map[string]any{"controlPlane": "copy"}}, []string{"not made"}},
 		{"crds", map[string]any{"crds": map[string]any{"controlPlane": "source"}}, []string{"create it", "spec.crds.controlPlane"}},
+		{"restored", map[string]any{"from": map[string]any{"backup": "missing"}}, []string{"put it there"}},
 		{"then", map[string]any{"from": map[string]any{"journal": "gone-1"}}, []string{"gone-1", "no journal", "spec.from cannot change"}},
 	} {
 		name := test.name
@@ -40,27 +41,36 @@ func TestNotMade(t *testing.T) {
 			continue
 		}
 		o := h.await(t, name, func(o *object) bool { return o.Status.Phase == phaseFailed })
+		if meta.IsStatusConditionTrue(o.Status.Conditions, "Ready") {
+			t.Errorf("%s is ready: %+v", name, o.Status)
+		}
 		for _, want := range test.want {
 			if !strings.Contains(err.Error(), want) || !strings.Contains(o.Status.Message, want) {
 				t.Errorf("%s answers %v, and has the status %s, without %s", name, err, o.Status.Message, want)
 			}
 		}
 	}
-	stranger := rest.AnonymousClientConfig(h.config)
-	stranger.Host += prefix + "copy"
-	client, err := kubernetes.NewForConfig(stranger)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
+	stranger := h.with(t, "copy", func(*rest.Config) {})
+	_, err := stranger.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
 	if !apierrors.IsUnauthorized(err) || strings.Contains(err.Error(), "source") {
 		t.Errorf("who may not see it gets %v", err)
 	}
-	h.create(t, "source", nil)
+	source := h.create(t, "source", map[string]any{"deletion": deletionArchive})
 	h.await(t, "copy", func(o *object) bool { return o.Status.Made })
 	if _, err := h.client(t, "copy").CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Error(err)
 	}
+	addMap(t, source, "one")
+	h.remove(t, "source")
+	dir := BackupDir(h.Manager.config.Host, "")
+	if err := os.Rename(filepath.Join(dir, "source"), filepath.Join(dir, "missing")); err != nil {
+		t.Fatal(err)
+	}
+	o := h.await(t, "restored", func(o *object) bool { return o.Status.Made })
+	if o.Status.Message != "" || !meta.IsStatusConditionTrue(o.Status.Conditions, "Ready") {
+		t.Errorf("status %+v", o.Status)
+	}
+	hasMaps(t, h.client(t, "restored"), true, false)
 }
 
 // TestLifetimeOfNotMade: a ControlPlane that could not be made in its lifetime is deleted.

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
@@ -23,10 +22,7 @@ import (
 func TestParkedCredentials(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	own, err := kubernetes.NewForConfig(h.config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := newClient(t, h.config)
 	acme := h.create(t, "acme", nil)
 	awaitFirstWrites(t, acme)
 	account := func(namespace string) rbacv1.Subject {
@@ -55,12 +51,7 @@ func TestParkedCredentials(t *testing.T) {
 			})
 			defer opened.Stop()
 			h.sleepNow(t, "acme")
-			generated := configMap("")
-			generated.GenerateName = "one-"
-			written, err := acme.CoreV1().ConfigMaps("default").Create(t.Context(), generated, metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			written := addAnother(t, acme)
 			event, ok := <-opened.ResultChan()
 			return ok && event.Type == watch.Added && event.Object.(metav1.Object).GetUID() == written.UID
 		}
@@ -83,22 +74,11 @@ func TestParkedFilters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		opened, err := maps.Watch(t.Context(), metav1.ListOptions{LabelSelector: selector, ResourceVersion: list.ResourceVersion})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer opened.Stop()
+		watchMaps(t, maps, metav1.ListOptions{LabelSelector: selector, ResourceVersion: list.ResourceVersion})
 	}
-	p, err := h.plane("acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := h.known(t, "acme")
 	eventually(t, "a check after a write is the last one", func() bool { // others may write meanwhile
-		generated := configMap("")
-		generated.GenerateName = "one-"
-		if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), generated, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		addAnother(t, client)
 		revision, quiet := p.settle(t.Context())
 		upToDate := 0
 		for x := range p.watches {
@@ -120,17 +100,10 @@ func TestRoomOfParked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opened, err := maps.Watch(t.Context(), metav1.ListOptions{LabelSelector: "test=no", ResourceVersion: list.ResourceVersion})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer opened.Stop()
+	watchMaps(t, maps, metav1.ListOptions{LabelSelector: "test=no", ResourceVersion: list.ResourceVersion})
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
-	p, err := h.plane("acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := h.known(t, "acme")
 	go wait.UntilWithContext(ctx, func(context.Context) { // more requests than the machine can serve
 		p.mu.Lock()
 		p.lastUsed = time.Now()
@@ -195,10 +168,7 @@ func TestSlowClient(t *testing.T) {
 		defer close(served)
 		h.serve(client, request)
 	}()
-	p, err := h.plane("acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := h.known(t, "acme")
 	settles := func() bool {
 		for x := range p.watches {
 			if !x.behind.IsZero() {

@@ -67,11 +67,7 @@ func newHost(t testing.TB, changes ...func(*config.ServerConfiguration)) *testHo
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := dynamic.NewForConfig(admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &testHost{manager, admin, client.Resource(Resource), host}
+	return &testHost{manager, admin, newDynamic(t, admin).Resource(Resource), host}
 }
 
 // restart stops the host, has its files changed, and starts another one.
@@ -119,13 +115,35 @@ func eventually(t *testing.T, what string, condition func() bool) {
 // client returns a client of the host's administrator for a control plane.
 func (h *testHost) client(t testing.TB, name string) kubernetes.Interface {
 	t.Helper()
-	config := rest.CopyConfig(h.config)
-	config.Host += prefix + name
+	return newClient(t, h.configOf(name))
+}
+
+func newClient(t testing.TB, config *rest.Config) kubernetes.Interface {
+	t.Helper()
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return client
+}
+
+func newDynamic(t testing.TB, config *rest.Config) dynamic.Interface {
+	t.Helper()
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// known returns what the manager has of a control plane.
+func (h *testHost) known(t testing.TB, name string) *plane {
+	t.Helper()
+	p, err := h.plane(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 // await waits until the ControlPlane satisfies the condition.
@@ -181,10 +199,7 @@ func awaitFirstWrites(t *testing.T, client kubernetes.Interface) {
 // sleepNow puts the control plane to sleep.
 func (h *testHost) sleepNow(t *testing.T, name string) {
 	t.Helper()
-	p, err := h.plane(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := h.known(t, name)
 	for !p.is(asleep) && !p.sleep(t.Context(), 0) {
 		if t.Context().Err() != nil {
 			t.Fatal("it does not fall asleep")
@@ -196,25 +211,6 @@ func configMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"test": "yes"}}}
 }
 
-func TestSleepAndWake(t *testing.T) {
-	t.Parallel()
-	h := newHost(t)
-	client := h.create(t, "acme", nil)
-	maps := client.CoreV1().ConfigMaps("default")
-	if _, err := maps.Create(t.Context(), configMap("one"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	h.await(t, "acme", func(o *object) bool { return o.Status.Phase == phaseAwake })
-	h.sleepNow(t, "acme")
-	o := h.await(t, "acme", func(o *object) bool { return o.Status.Phase == phaseAsleep })
-	if !o.Status.Made || o.Status.SizeBytes == 0 {
-		t.Errorf("status %+v", o.Status)
-	}
-	if _, err := maps.Get(t.Context(), "one", metav1.GetOptions{}); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestParkedBeginning: a watch without a resourceVersion that has had no event outlives a sleep, and
 // one that begins with an object gets it.
 func TestParkedBeginning(t *testing.T) {
@@ -223,23 +219,13 @@ func TestParkedBeginning(t *testing.T) {
 	client := h.create(t, "acme", nil)
 	awaitFirstWrites(t, client)
 	maps := client.CoreV1().ConfigMaps("default")
-	empty, err := maps.Watch(t.Context(), metav1.ListOptions{LabelSelector: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer empty.Stop()
+	empty := watchMaps(t, maps, metav1.ListOptions{LabelSelector: "test"})
 	h.sleepNow(t, "acme")
 	if n := h.watches(t, "acme"); n != 1 {
 		t.Errorf("%d watches outlive the sleep", n)
 	}
-	if _, err := maps.Create(t.Context(), configMap("one"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	began, err := maps.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=one"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer began.Stop()
+	addMap(t, client, "one")
+	began := watchMaps(t, maps, metav1.ListOptions{FieldSelector: "metadata.name=one"})
 	for _, opened := range []watch.Interface{empty, began} {
 		if event := <-opened.ResultChan(); event.Type != watch.Added {
 			t.Errorf("it gets %v", event)
@@ -253,15 +239,8 @@ func TestParkedTypes(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	client := h.create(t, "acme", nil)
-	config := rest.CopyConfig(h.config)
-	config.Host += prefix + "acme"
-	objects, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("one"), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	objects := newDynamic(t, h.configOf("acme"))
+	addMap(t, client, "one")
 	awaitFirstWrites(t, client)
 	h.sleepNow(t, "acme")
 	types := []schema.GroupVersionResource{
@@ -282,11 +261,7 @@ func TestParkedTypes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			other := configMap("") // of another type: the watch does not see it
-			other.GenerateName = "other-"
-			if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			addAnother(t, client) // of another type: the watch does not see it
 			h.sleepNow(t, "acme")
 			parked := h.watches(t, "acme") == 1
 			opened.Stop()
@@ -307,10 +282,7 @@ func TestParkedTypes(t *testing.T) {
 // watches returns the number of open watches.
 func (h *testHost) watches(t *testing.T, name string) int {
 	t.Helper()
-	p, err := h.plane(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := h.known(t, name)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.watches)

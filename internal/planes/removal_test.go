@@ -55,15 +55,10 @@ func TestFailedArchive(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
 	addMap(t, h.create(t, "acme", map[string]any{"deletion": deletionArchive}), "one")
-	p, err := h.plane("acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := h.known(t, "acme")
 	h.await(t, "acme", func(o *object) bool { return o.Status.Made })
 	dir := h.preventBackups(t, "acme")
-	if err := h.objects.Delete(t.Context(), "acme", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	h.delete(t, "acme")
 	failed := func(o *object) bool { return strings.Contains(o.Status.Message, "set spec.deletion to Delete") }
 	h.await(t, "acme", failed)
 	quiet := make(chan error, 1)
@@ -98,10 +93,7 @@ func TestWaitForRoom(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, func(c *config.ServerConfiguration) { c.Planes.MaxAwake = 1 })
 	h.create(t, "busy", nil)
-	busy, err := h.plane("busy")
-	if err != nil {
-		t.Fatal(err)
-	}
+	busy := h.known(t, "busy")
 	_, done, err := busy.use(t.Context(), func() bool { return true })
 	if err != nil {
 		t.Fatal(err)
@@ -117,10 +109,7 @@ func TestWaitForRoom(t *testing.T) {
 				t.Errorf("%s answers", name)
 			}
 		})
-		p, err := h.plane(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := h.known(t, name)
 		eventually(t, name+" starts", func() bool { return p.is(waking) })
 	}
 	var names []string
@@ -129,9 +118,7 @@ func TestWaitForRoom(t *testing.T) {
 		request(names[i])
 	}
 	for _, name := range names {
-		if err := h.objects.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		h.delete(t, name)
 	}
 	for _, name := range names {
 		h.awaitGone(t, name)
@@ -157,16 +144,11 @@ func TestArchiveOfMissing(t *testing.T) {
 	addMap(t, h.create(t, "acme", archive), "one")
 	h.await(t, "acme", func(o *object) bool { return o.Status.Made })
 	h.sleepNow(t, "acme")
-	p, err := h.plane("acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := h.known(t, "acme")
 	if err := os.Rename(p.dir(), p.dir()+".away"); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.objects.Delete(t.Context(), "acme", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	h.delete(t, "acme")
 	o := h.await(t, "acme", func(o *object) bool { return !o.DeletionTimestamp.IsZero() && o.Status.Message != "" })
 	if message := o.Status.Message; !strings.Contains(message, "put it back") || !strings.Contains(message, "to Delete") {
 		t.Error(message)
@@ -197,9 +179,7 @@ func TestOtherFinalizers(t *testing.T) {
 		}
 	}
 	finalizers(`["` + finalizer + `","example.com/other"]`)
-	if err := h.objects.Delete(t.Context(), "acme", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	h.delete(t, "acme")
 	o := h.await(t, "acme", func(o *object) bool { return strings.Contains(o.Status.Message, "its data is removed") })
 	if meta.IsStatusConditionTrue(o.Status.Conditions, "Ready") || o.Status.Made || o.Status.Phase != phaseFailed {
 		t.Errorf("status %+v", o.Status)

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 )
@@ -247,8 +248,12 @@ func newWriters(objects dynamic.Interface) (*writers, map[schema.GroupVersionRes
 }
 
 // createWidgets makes the type of custom resources.
-func createWidgets(t *testing.T, client apiextensions.Interface, version string) {
+func createWidgets(t *testing.T, config *rest.Config, version string) {
 	t.Helper()
+	client, err := apiextensions.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
 	yes := true
 	crd := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: "widgets.example.com"},
@@ -268,10 +273,7 @@ func createWidgets(t *testing.T, client apiextensions.Interface, version string)
 // compact removes the history of the store of a control plane while it sleeps.
 func (h *testHost) compact(t *testing.T, name string) {
 	t.Helper()
-	p, err := h.plane(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := h.known(t, name)
 	release, err := p.hold(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -303,19 +305,10 @@ func TestNoEventIsLostOrRepeated(t *testing.T) {
 	h := newHost(t)
 	h.create(t, "acme", nil)
 	config := h.configOf("acme")
-	crds, err := apiextensions.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	createWidgets(t, crds, "v1")
-	objects, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	createWidgets(t, config, "v1")
+	objects := newDynamic(t, config)
 	writers, histories := newWriters(objects)
-	if writers.plane, err = h.plane("acme"); err != nil {
-		t.Fatal(err)
-	}
+	writers.plane = h.known(t, "acme")
 	for _, w := range writers.list { // a watch that began without a revision ends with the sleep
 		if err := w.write(t.Context()); err != nil {
 			t.Fatal(err)

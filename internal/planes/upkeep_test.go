@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
 )
@@ -138,11 +137,7 @@ var ofAHistogram = regexp.MustCompile(`(_bucket|_sum|_count)\b|,?\ble="[^"]*"`)
 // series returns the names of the host's metric series, with their labels; one for a histogram.
 func (h *testHost) series(t *testing.T) map[string]bool {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(h.config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := client.RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
+	text, err := newClient(t, h.config).Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,10 +201,7 @@ func TestHistoryEnds(t *testing.T) {
 	}
 	then := metav1.ListOptions{ResourceVersion: list.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact}
 	addMap(t, client, "two")
-	p, err := h.plane("acme")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := h.known(t, "acme")
 	for range 2 { // the history is young
 		h.sleepNow(t, "acme")
 		if _, err := maps.List(t.Context(), then); err != nil {

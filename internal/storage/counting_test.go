@@ -50,9 +50,7 @@ func TestCountsAndChangesTogether(t *testing.T) {
 	put(t, client, "/registry/example.com/widgets/c", "/registry/example.com/widgets/d")
 	remove(t, client, "/registry/example.com/widgets/a")
 	revision := remove(t, client, "/registry/example.com/gadgets/a")
-	if err := p.Reach(t.Context(), revision); err != nil {
-		t.Fatal(err)
-	}
+	reach(t, p, revision)
 	close(slow.released)
 	if populated := <-done; !populated[widgets] || populated[gadgets] {
 		t.Errorf("types with objects: %v", populated)
@@ -82,9 +80,7 @@ func TestCountsOfAnotherHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Reach(t.Context(), now.Header.Revision); err != nil {
-		t.Fatal(err)
-	}
+	reach(t, p, now.Header.Revision)
 	p.mu.Lock()
 	watching, watcher := p.watching, p.watcher
 	p.mu.Unlock()

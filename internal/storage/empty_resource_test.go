@@ -61,16 +61,12 @@ func TestEmptyResource(t *testing.T) {
 	expectRefused(t, p, widgets, Current, ErrHasObjects)
 	expectRefused(t, p, widgets, began, ErrHasObjects)
 	gone := remove(t, client, "/registry/example.com/widgets/default/a")
-	if err := p.Reach(t.Context(), gone); err != nil {
-		t.Fatal(err)
-	}
+	reach(t, p, gone)
 	expectRefused(t, p, widgets, began, ErrUnknownHistory)
 	expectRefused(t, p, widgets, gone-1, ErrUnknownHistory)
 	expectRefused(t, p, widgets, gone+1000, ErrFuture)
 	later := put(t, client, "/registry/configmaps/default/b")
-	if err := p.Reach(t.Context(), later); err != nil {
-		t.Fatal(err)
-	}
+	reach(t, p, later)
 	for from, want := range map[int64]int64{gone: later, gone - 1: gone - 1, began: first - 1} {
 		if got := p.skipEmpty(widgets, from); got != want {
 			t.Errorf("a watch from %d, of %d to %d, begins at %d instead of %d", from, first, gone, got, want)

@@ -49,12 +49,17 @@ func remove(t *testing.T, client *clientv3.Client, key string) int64 {
 	return response.Header.Revision
 }
 
-// expectPopulated compares the resources that have objects as of the revision.
-func expectPopulated(t *testing.T, p *Population, revision int64, want ...schema.GroupResource) {
+func reach(t *testing.T, p *Population, revision int64) {
 	t.Helper()
 	if err := p.Reach(t.Context(), revision); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// expectPopulated compares the resources that have objects as of the revision.
+func expectPopulated(t *testing.T, p *Population, revision int64, want ...schema.GroupResource) {
+	t.Helper()
+	reach(t, p, revision)
 	populated, _, err := p.Populated(t.Context(), all)
 	if err != nil {
 		t.Fatal(err)
@@ -121,9 +126,7 @@ func TestPopulationReachesRevisionsOutsideItsPrefix(t *testing.T) {
 func TestPopulationCountsAfterACompaction(t *testing.T) {
 	p, client := newPopulation(t)
 	expectPopulated(t, p, 0)
-	if err := p.Reach(t.Context(), put(t, client, "/registry/late.example.com/things/default/a")); err != nil {
-		t.Fatal(err)
-	}
+	reach(t, p, put(t, client, "/registry/late.example.com/things/default/a"))
 	revision := put(t, client, "/elsewhere/a", "/elsewhere/a")
 	if _, err := client.Compact(t.Context(), revision, clientv3.WithCompactPhysical()); err != nil {
 		t.Fatal(err)
@@ -135,19 +138,7 @@ func TestPopulationCountsAfterACompaction(t *testing.T) {
 	if populated, others, err := p.Populated(t.Context(), append(all, late)); err != nil || !populated[late] || len(others) != 0 {
 		t.Errorf("got %v, %v", populated, err)
 	}
-}
-
-// TestPopulationNamesResourcesThatAnotherCallerCounted: a resource that another caller has
-// counted may be new to this one.
-func TestPopulationNamesResourcesThatAnotherCallerCounted(t *testing.T) {
-	p, client := newPopulation(t)
-	late := schema.GroupResource{Group: "late.example.com", Resource: "things"}
-	if _, _, err := p.Populated(t.Context(), []schema.GroupResource{late}); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Reach(t.Context(), put(t, client, "/registry/late.example.com/things/default/a")); err != nil {
-		t.Fatal(err)
-	}
+	// A resource that another caller has counted may be new to this one.
 	if _, others, err := p.Populated(t.Context(), all); err != nil || len(others) != 1 {
 		t.Errorf("got %v, %v", others, err)
 	}
@@ -159,9 +150,7 @@ func TestPopulationIsNotAheadOfItsEvents(t *testing.T) {
 	p, client := newPopulation(t)
 	expectPopulated(t, p, 0)
 	current := put(t, client, "/registry/example.com/widgets/default/a")
-	if err := p.Reach(t.Context(), current); err != nil {
-		t.Fatal(err)
-	}
+	reach(t, p, current)
 	ahead := clientv3.WatchResponse{Events: []*clientv3.Event{{
 		Type: clientv3.EventTypePut,
 		Kv:   &mvccpb.KeyValue{Key: []byte("/registry/example.com/widgets/default/b"), CreateRevision: current + 1, ModRevision: current + 1},

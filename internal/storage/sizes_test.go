@@ -18,9 +18,7 @@ import (
 // expectSize compares the size of the widgets in a namespace as of the revision.
 func expectSize(t *testing.T, p *Population, revision int64, namespace string, want Size) {
 	t.Helper()
-	if err := p.Reach(t.Context(), revision); err != nil {
-		t.Fatal(err)
-	}
+	reach(t, p, revision)
 	got, err := p.Size(t.Context(), widgets, namespace)
 	if err != nil || got != want {
 		t.Errorf("at revision %d namespace %q has %+v, want %+v: %v", revision, namespace, got, want, err)

@@ -16,15 +16,21 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 )
 
-func newStorage(t testing.TB) (*Storage, *clientv3.Client) {
+func startMember(t testing.TB) (member *etcd.Member, stop func() error) {
 	t.Helper()
 	member, stop, err := etcd.Start(t.Context(), etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
+	if err == nil {
+		err = member.WaitReady(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := member.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	return member, stop
+}
+
+func newStorage(t testing.TB) (*Storage, *clientv3.Client) {
+	t.Helper()
+	member, stop := startMember(t)
 	s := New(Connection{Client: member.Client(), NewWatcher: member.NewWatcher, Endpoint: "embedded", Single: true},
 		Config{Prefix: "/registry", CompactionInterval: time.Hour, Timeout: time.Minute}, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() {
@@ -38,10 +44,7 @@ func newStorage(t testing.TB) (*Storage, *clientv3.Client) {
 
 // TestStatusOfAClosedMember: a request that a stop has ended may outlive etcd.
 func TestStatusOfAClosedMember(t *testing.T) {
-	member, stop, err := etcd.Start(t.Context(), etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	member, stop := startMember(t)
 	connection := Connection{Client: member.Client(), Endpoint: "embedded", Single: true}
 	if _, err := connection.Status(t.Context()); err != nil {
 		t.Error(err)
@@ -71,10 +74,7 @@ func (b blockingStatus) Status(context.Context, string) (*clientv3.StatusRespons
 // TestCloseWaitsForStatus: etcd is closed after Close, and its status must not be read then. The
 // status of each server is read by those that scrape others of the process.
 func TestCloseWaitsForStatus(t *testing.T) {
-	member, stop, err := etcd.Start(t.Context(), etcd.Config{Dir: filepath.Join(t.TempDir(), "etcd"), QuotaBytes: 64 << 20, Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	member, stop := startMember(t)
 	defer func() { _ = stop() }()
 	client := *member.Client()
 	blocking := blockingStatus{client.Maintenance, make(chan struct{}), make(chan struct{})}

@@ -4,10 +4,8 @@ package testplane
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -36,46 +34,5 @@ func TestCommandNeedsTheGuard(t *testing.T) {
 	}
 	if _, err := r.use(t.Context()); !errors.Is(err, syscall.EPIPE) {
 		t.Errorf("it returned %v, want that the guard is gone", err)
-	}
-}
-
-// TestCommandIsStarted: a program gets its arguments and environment; one that cannot be
-// run is an error.
-func TestCommandIsStarted(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "out")
-	announced := 0
-	start := func(path string, args ...string) (*Command, error) {
-		return StartCommand(CommandOptions{
-			Path: path, Args: args, Env: []string{"FILE=" + file}, Grace: time.Minute,
-			Announce: func(group int) error { announced = group; return nil },
-		})
-	}
-	path, err := FindCommand("sh")
-	if err != nil {
-		t.Fatal(err)
-	}
-	command, err := start(path, "name", "-c", `echo "$0 $1 $$ $(env | grep -c ^FILE=)" >"$FILE"; exit 7`, "zero", "one two")
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-command.ended
-	command.End()
-	if command.code != 7 {
-		t.Errorf("its exit code is %d", command.code)
-	}
-	out, err := os.ReadFile(file)
-	if want := fmt.Sprintf("zero one two %d 1\n", announced); err != nil || string(out) != want {
-		t.Errorf("it wrote %q, %v, want %q", out, err, want)
-	}
-	text := filepath.Join(t.TempDir(), "text")
-	if err := os.WriteFile(text, []byte("\x7fELF"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	var refused *CommandError
-	if _, err := start(text, "text"); !errors.As(err, &refused) || refused.Code != CodeNotExecutable || !errors.Is(err, syscall.ENOEXEC) {
-		t.Errorf("a file that is no program: %v", err)
-	}
-	if processes := syscall.Kill(-announced, 0); !errors.Is(processes, syscall.ESRCH) {
-		t.Errorf("its process is left: %v", processes)
 	}
 }

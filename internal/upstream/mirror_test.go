@@ -111,20 +111,6 @@ func difference(t *testing.T, modules []Module, symbol, dir string) string {
 	return "\n      " + strings.ReplaceAll(text, "\n", "\n      ")
 }
 
-// TestDiff: the changes of a declaration are lines of a diff.
-func TestDiff(t *testing.T) {
-	dirs := [2]string{t.TempDir(), t.TempDir()}
-	for i, source := range []string{"package x\n\nfunc F() {\n\twait(5)\n}\n", "package x\n\nfunc F() {\n\twait(6)\n}\n"} {
-		if err := os.WriteFile(filepath.Join(dirs[i], "x.go"), []byte(source), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := Diff(t.TempDir(), dirs[0], dirs[1], "F")
-	if err != nil || !strings.Contains(got, "\n-\twait(5)\n+\twait(6)\n") {
-		t.Errorf("%v:\n%s", err, got)
-	}
-}
-
 func writeSums(t *testing.T, current map[string]string) {
 	t.Helper()
 	var text strings.Builder
@@ -207,69 +193,6 @@ func TestEveryFileStatesAFact(t *testing.T) {
 		}
 		if count != 1 {
 			t.Errorf("%s states %d facts about upstream, not one", file, count)
-		}
-	}
-}
-
-// TestHashIgnoresComments: the hash depends on tokens, not on comments.
-func TestHashIgnoresComments(t *testing.T) {
-	hash := func(source, name string) string {
-		t.Helper()
-		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "x.go"), []byte("package x\n"+source), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		hash, err := Hash(dir, name)
-		if err != nil {
-			return err.Error()
-		}
-		return hash
-	}
-	const method = "func (t *T[K]) M() { wait(5) }"
-	want := hash(method, "T.M")
-	for source, same := range map[string]bool{
-		"// doc\n" + method:                           true,
-		"func (t *T[K]) M() { wait(5) /* why */ }":    true,
-		"func other() {}\n" + method:                  true,
-		"func (t *T[K]) M() { wait(6) }":              false,
-		"func (t *T[K]) M() { wait(5); wait(5) }":     false,
-		"func (t *T[K]) M() {\n\t// why\n\twait(5) }": true,
-	} {
-		if got := hash(source, "T.M"); (got == want) != same {
-			t.Errorf("%q: hash %s, that of the original is %s", source, got, want)
-		}
-	}
-	const body = "func F() {\n\tif ok {\n\t\twait(5)\n\t}\n\tother()\n}"
-	if one, other := hash(body, "F#wait("), hash(strings.Replace(body, "other", "another", 1), "F#wait("); one != other || len(one) != 16 {
-		t.Errorf("a change of another statement changes the hash %q to %q", one, other)
-	}
-	if one, other := hash(body, "F#wait("), hash(strings.Replace(body, "5", "6", 1), "F#wait("); one == other {
-		t.Error("a change of the statement is not seen")
-	}
-	if got := hash(body, "F#gone("); got != "does not exist" {
-		t.Errorf("a missing statement: %s", got)
-	}
-	if got := hash(method, "T.N"); got != "does not exist" {
-		t.Errorf("a missing method: %s", got)
-	}
-	if one, other := hash("const (\n\tA = 1\n\tB = 2\n)", "A"), hash("const (\n\tA = 1\n\tB = 3\n)", "A"); one != other {
-		t.Error("a change of B changes A")
-	}
-}
-
-// TestBrokenFactsAreRefused: a fact without its reasons helps no one at a bump.
-func TestBrokenFactsAreRefused(t *testing.T) {
-	for name, source := range map[string]string{
-		"no reason":  "// Upstream fact: x\n//\n// Mirrors: a.B\n// Gain: y\n// Breaks: z",
-		"no symbols": "// Upstream fact: x\n//\n// Why: w\n// Gain: y\n// Breaks: z",
-		"not Go":     "func",
-	} {
-		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "x.go"), []byte("package x\n\n"+source+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Facts(dir); err == nil || !strings.Contains(err.Error(), "x.go") {
-			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -67,15 +67,6 @@ func (s *versions) AwaitAll(ctx context.Context) bool {
 	}
 }
 
-// serve changes what is served.
-func (s *versions) serve(changed schema.GroupVersion, served ...schema.GroupVersion) {
-	s.mu.Lock()
-	s.served = served
-	tell := s.changed
-	s.mu.Unlock()
-	tell(changed)
-}
-
 var (
 	widgetsV1 = schema.GroupVersion{Group: "widgets.example.com", Version: "v1"}
 	widgetsV2 = schema.GroupVersion{Group: "widgets.example.com", Version: "v2"}
@@ -211,38 +202,6 @@ func (r running) awaitSpecs(t *testing.T, want ...*v1.APIService) {
 		}
 		return nil
 	})
-}
-
-func TestRegistrarFollowsVersions(t *testing.T) {
-	wrong := managed(gadgetsV1)
-	wrong.Spec.VersionPriority = 7
-	source := newVersions(widgetsV1, gadgetsV1)
-	r := run(t, source, managed(widgetsV2), wrong) // one is not served any more
-	r.awaitSpecs(t, kube.CRDAPIService(widgetsV1), kube.CRDAPIService(gadgetsV1))
-	source.serve(widgetsV2, widgetsV1, widgetsV2, gadgetsV1)
-	r.awaitSpecs(t, kube.CRDAPIService(widgetsV1), kube.CRDAPIService(widgetsV2), kube.CRDAPIService(gadgetsV1))
-	source.serve(gadgetsV1, widgetsV1, widgetsV2)
-	r.awaitSpecs(t, kube.CRDAPIService(widgetsV1), kube.CRDAPIService(widgetsV2))
-	list, err := r.ApiregistrationV1().APIServices().List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, service := range list.Items {
-		for name, value := range kube.CRDAPIServices() {
-			if service.Labels[name] != value {
-				t.Errorf("%s has the labels %v", service.Name, service.Labels)
-			}
-		}
-	}
-}
-
-func TestDeletedAPIServicesAreMadeAgain(t *testing.T) {
-	r := run(t, newVersions(widgetsV1))
-	r.awaitSpecs(t, kube.CRDAPIService(widgetsV1))
-	if err := r.ApiregistrationV1().APIServices().Delete(t.Context(), kube.APIServiceName(widgetsV1), metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	r.awaitSpecs(t, kube.CRDAPIService(widgetsV1))
 }
 
 // TestNothingIsRegisteredBeforeAllIsKnown: before all CRDs have been read, the APIServices of

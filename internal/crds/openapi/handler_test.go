@@ -410,44 +410,6 @@ func TestUnknownMediaType(t *testing.T) {
 	}
 }
 
-func TestCacheIsBounded(t *testing.T) {
-	c := NewHandler(nil, nil, "", nil).cache
-	for i := range 10 {
-		d := &document{compressed: make([]byte, maxCached/4)}
-		c.Add(fmt.Sprint(i), d, len(d.compressed))
-	}
-	kept := 0
-	for i := range 10 {
-		if c.Get(fmt.Sprint(i)) != nil {
-			kept++
-		}
-	}
-	if kept > 4 || c.Get("9") == nil {
-		t.Errorf("%d documents are kept", kept)
-	}
-}
-
-// TestIndexIsKept: the definitions are listed again after a change only.
-func TestIndexIsKept(t *testing.T) {
-	source := &definitions{whole: []*apiextensionsv1.CustomResourceDefinition{definition("Widget", "example.com", "v1")}}
-	h := newTestHandler(t, source)
-	for range 3 {
-		if url := documentURL(t, h, "apis/example.com/v1"); url == "" {
-			t.Error("the definition is not listed")
-		}
-	}
-	if source.lists.Load() != 1 {
-		t.Errorf("listed %d times without a change, want once", source.lists.Load())
-	}
-	source.mu.Lock()
-	source.whole = append(source.whole, definition("Gadget", "gadgets.example.com", "v1"))
-	source.mu.Unlock()
-	source.changes.Add(1)
-	if url := documentURL(t, h, "apis/gadgets.example.com/v1"); url == "" {
-		t.Error("the change does not show")
-	}
-}
-
 // TestIndexAfterWaitingForOthers: at a start, the documents of the others come after the definitions.
 func TestIndexAfterWaitingForOthers(t *testing.T) {
 	source := &definitions{}

@@ -36,7 +36,7 @@ import (
 // Gain: a client that lists and watches 613 types without objects takes 70 MB
 //   instead of 650 (bench, crds; trial).
 // Breaks: clients that list a type without objects get other answers than those of a
-//   type with objects. Tests: TestInformersOfEmptyTypes,
+//   type with objects. Tests: TestEmptyWatchContinuesUpstream,
 //   TestClientsOfTypesWithoutObjects.
 
 // RevisionTimeout is how long a request waits until its revision is there, as the watch cache
