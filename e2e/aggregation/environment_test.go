@@ -30,6 +30,7 @@ import (
 var (
 	serviceEndpoints = schema.GroupVersionResource{Group: "kube-hyper-mini.io", Version: "v1alpha1", Resource: "serviceendpoints"}
 	apiServices      = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+	namespaces       = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	configMaps       = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 )
 

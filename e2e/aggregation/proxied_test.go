@@ -173,7 +173,7 @@ func TestProxiedRequests(t *testing.T) {
 func auditedConfig(t *testing.T, auditLog string) string {
 	t.Helper()
 	policy := writeFile(t, "policy.yaml", "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n")
-	return serverConfig(t, "apiServer: {audit: {policyFile: "+policy+", logPath: "+auditLog+"}}\n")
+	return harness.ConfigFile(t, "apiServer: {audit: {policyFile: "+policy+", logPath: "+auditLog+"}}\n")
 }
 
 // audited waits for the audit event of a request to a subresource of

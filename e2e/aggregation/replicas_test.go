@@ -10,7 +10,6 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -196,30 +195,4 @@ func TestWebhookThatNeverAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.waitAdmitted(namespace, harmless, func(*corev1.ConfigMap) error { return nil })
-}
-
-// TestDefaultsAfterMutation has a webhook add to a role binding a subject
-// without the field that upstream's API has a default for.
-//
-// Spec: "should mutate pod and apply defaults after mutation" (role bindings).
-func TestDefaultsAfterMutation(t *testing.T) {
-	t.Parallel()
-	w := &webhooks{environment: newEnvironment(t), ca: newAuthority(t)}
-	w.endpoint(hookNamespace, hookService, target(w.replica(t, "added").port))
-	namespace := unique("defaults")
-	w.createNamespace(namespace)
-	w.mutate(mutating(namespace, w.client("/subject"), rule(rbacv1.GroupName, "v1", "rolebindings", admissionregistrationv1.Create)))
-	harness.Eventually(t, "the binding is mutated", func() error {
-		created, err := w.Client().RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: unique("binding")}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
-			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "before"}},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			return err
-		}
-		if len(created.Subjects) != 2 || created.Subjects[1] != (rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: "User", Name: "added"}) {
-			return fmt.Errorf("its subjects are %v", created.Subjects)
-		}
-		return nil
-	})
 }
