@@ -186,48 +186,6 @@ func TestServingNames(t *testing.T) {
 	s.Kubectl("", "get", "namespaces")
 }
 
-// TestProvidedAuthority: a CA that was placed is used and left as it is.
-func TestProvidedAuthority(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "data")
-	placed := map[string]string{}
-	for _, name := range []string{"server-ca", "client-ca"} {
-		placeAuthority(t, dir, name)
-		for _, file := range []string{name + ".crt", name + ".key"} {
-			content, err := os.ReadFile(filepath.Join(dir, "pki", file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			placed[file] = string(content)
-		}
-	}
-	s := harness.StartIn(t, dir)
-	harness.Contains(t, s.Kubectl("", "auth", "whoami"), "system:masters")
-	if got := servedCertificate(t, s).Issuer.CommonName; got != "our server-ca" {
-		t.Errorf("the serving certificate is signed by %q", got)
-	}
-	for file, want := range placed {
-		if content, err := os.ReadFile(filepath.Join(dir, "pki", file)); err != nil || string(content) != want {
-			t.Errorf("%s was replaced: %v", file, err)
-		}
-	}
-	harness.Eventually(t, "the authority is published", func() error {
-		published, err := s.TryKubectl("", "get", "configmap", "kube-root-ca.crt", "-o", `jsonpath={.data.ca\.crt}`)
-		if err == nil && !strings.Contains(published, strings.TrimSpace(placed["server-ca.crt"])) {
-			err = errors.New("it is another one")
-		}
-		return err
-	})
-
-	// The CA's key can be removed once it has signed.
-	s.Stop()
-	if err := os.Remove(filepath.Join(dir, "pki", "server-ca.key")); err != nil {
-		t.Fatal(err)
-	}
-	s = harness.StartIn(t, dir)
-	s.Kubectl("", "get", "namespaces")
-}
-
 func placeAuthority(t *testing.T, dir, name string) {
 	t.Helper()
 	pki := filepath.Join(dir, "pki")

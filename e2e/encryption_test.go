@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
@@ -133,24 +132,6 @@ resources:
 	if _, err := os.Stat(filepath.Join(dir, "encryption")); !os.IsNotExist(err) {
 		t.Errorf("a local key was made although the configuration brings its own: %v", err)
 	}
-}
-
-// TestAllResourcesCanBeEncrypted: the check of the configuration knows all
-// resources that the server stores.
-func TestAllResourcesCanBeEncrypted(t *testing.T) {
-	t.Parallel()
-	var stored []string
-	for _, name := range strings.Fields(shared.Server(t).Kubectl("", "api-resources", "--verbs=list,get,delete,create", "-o", "name")) {
-		_, group, _ := strings.Cut(name, ".")
-		if group == "" || strings.HasSuffix(group, ".k8s.io") && group != "events.k8s.io" { // those are stored as the core group's
-			stored = append(stored, name)
-		}
-	}
-	if len(stored) < 20 {
-		t.Fatalf("the server says that it has %v", stored)
-	}
-	file := harness.ConfigFile(t, "apiServer: {encryption: {resources: ["+strings.Join(stored, ", ")+"]}}")
-	harness.Contains(t, harness.Runs(t, harness.ExitOK, "config", "validate", file), "is valid")
 }
 
 // TestWorkloadsAreEncrypted: with the profile kubernetes, resources whose keys in etcd have

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"os"
-	"os/exec"
 	"regexp"
 	"strconv"
 	"time"
@@ -180,46 +178,4 @@ func (f fixture) metric(ctx context.Context, line *regexp.Regexp) (float64, erro
 		sum += n
 	}
 	return sum, nil
-}
-
-// versionRuns is how often the programs print their version, for a median.
-const versionRuns = 21
-
-// measureVersion adds up the processor time of the programs of a side, of which the
-// initialization of their packages is nearly all.
-func measureVersion(ctx context.Context, b *bench, s side) ([]float64, error) {
-	commands := [][]string{{b.programs.ours, "version"}}
-	if s.name == theirs {
-		commands = [][]string{{b.programs.etcd, "--version"}, {b.programs.apiserver, "--version"}, {b.programs.controllers, "--version"}}
-	}
-	var sum float64
-	for _, command := range commands {
-		var times []float64
-		for range versionRuns {
-			cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-			if err := cmd.Run(); err != nil {
-				return nil, fmt.Errorf("print the version of %s: %w", command[0], err)
-			}
-			times = append(times, (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds())
-		}
-		sum += median(times)
-	}
-	return []float64{sum}, nil
-}
-
-// measureSize adds up the files.
-func measureSize(_ context.Context, b *bench, s side) ([]float64, error) {
-	files := []string{b.programs.ours}
-	if s.name == theirs {
-		files = []string{b.programs.etcd, b.programs.apiserver, b.programs.controllers}
-	}
-	var sum float64
-	for _, file := range files {
-		info, err := os.Stat(file)
-		if err != nil {
-			return nil, fmt.Errorf("measure the size of a program: %w", err)
-		}
-		sum += float64(info.Size())
-	}
-	return []float64{sum}, nil
 }

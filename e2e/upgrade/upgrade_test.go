@@ -203,37 +203,6 @@ func snapshotIn(t *testing.T, archive string) []byte {
 	return data
 }
 
-// TestRefusedReleases: a downgrade and a skipped minor release change
-// nothing.
-func TestRefusedReleases(t *testing.T) {
-	t.Parallel()
-	s := harness.Start(t)
-	s.Stop()
-	stamp := filepath.Join(s.Dir, "version.json")
-	good, err := os.ReadFile(stamp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for content, want := range map[string]string{
-		`{"format": 1, "version": "v9.9.9", "kubernetes": "v1.99.0", "etcd": "3.6.16"}`: "run the newer release",
-		`{"format": 1, "version": "v0.0.1", "kubernetes": "v1.34.0", "etcd": "3.6.1"}`:  "skips a minor release of Kubernetes",
-		`{"format": 1, "version": "v0.0.1", "kubernetes": "v1.36.0", "etcd": "3.4.30"}`: "skips a minor release of etcd",
-	} {
-		if err := os.WriteFile(stamp, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		out := harness.Runs(t, harness.ExitFailure, "server", "--data-dir", s.Dir, "--port", "0")
-		harness.Contains(t, out, want)
-		if now, err := os.ReadFile(stamp); err != nil || string(now) != content {
-			t.Errorf("the stamp was changed: %s, %v", now, err)
-		}
-	}
-	if err := os.WriteFile(stamp, good, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	harness.StartIn(t, s.Dir)
-}
-
 // TestNewerServiceEndpointDefinitionIsKept: a replica of an older release leaves the type
 // ServiceEndpoint as a newer one has made it.
 func TestNewerServiceEndpointDefinitionIsKept(t *testing.T) {
