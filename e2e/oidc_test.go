@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,8 +22,8 @@ import (
 // provider is a running OpenID Connect issuer. Its only user is jane@example.org of the
 // group devs, its clients are kube-hyper-mini and other.
 type provider struct {
+	*harness.Process
 	url, ca string // ca is a file
-	stop    func()
 }
 
 // startProvider runs an issuer until the test ends.
@@ -46,26 +45,7 @@ func startProvider(t *testing.T) *provider {
 	crtFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	put(t, keyFile, string(encoded))
 	put(t, crtFile, string(signPEM(t, template, ca.crt, key.Public(), ca.key)))
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(binary, "-listen", address, "-cert", crtFile, "-key", keyFile)
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p.stop = sync.OnceFunc(func() {
-		_ = cmd.Process.Kill() // it keeps nothing
-		_ = cmd.Wait()         // killed
-	})
-	t.Cleanup(func() {
-		p.stop()
-		_ = log.Close()
-		if said, err := os.ReadFile(log.Name()); t.Failed() {
-			t.Logf("the issuer says: %v\n%s", err, said)
-		}
-	})
+	p.Process = harness.StartProcess(t, exec.Command(binary, "-listen", address, "-cert", crtFile, "-key", keyFile))
 	harness.Eventually(t, "the issuer listens", func() error {
 		connection, err := net.Dial("tcp", address)
 		if err != nil {
@@ -195,6 +175,6 @@ func loginFindings(t *testing.T, s *harness.Server, p *provider, env []string, k
 	}
 	s.WaitLog("expected audience")
 	harness.Contains(t, examined(other), "FAILURE  credentials: "+s.RESTConfig().Host, "it refuses the credentials", "the log of the server says why", "1 finding")
-	p.stop()
+	p.Stop(os.Kill)
 	harness.Contains(t, examined(kubeconfig("kube-hyper-mini")), "FAILURE  ", "the command of the kubeconfig that makes the credentials fails", "1 finding")
 }

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -48,6 +50,8 @@ func newEnvironment(t testing.TB, args ...string) *environment {
 
 // forTest returns the same environment for a subtest, which its failures fail.
 func (e *environment) forTest(t testing.TB) *environment { return &environment{e.For(t), t} }
+
+func target(port int) string { return "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
 func unique(prefix string) string { return prefix + "-" + rand.String(6) }
 

@@ -18,7 +18,7 @@ import (
 
 // replica is one process of a webhook server.
 type replica struct {
-	*process
+	*harness.Process
 	name  string
 	port  int
 	files certificateFiles
@@ -33,7 +33,7 @@ func (w *webhooks) replica(t *testing.T, name string) *replica {
 
 func (r *replica) launch(t *testing.T, w *webhooks) {
 	t.Helper()
-	r.process = start(t, hookBinary(t), "serve", "--listen", fmt.Sprintf("127.0.0.1:%d", r.port), "--name", r.name,
+	r.Process = start(t, hookBinary(t), "serve", "--listen", fmt.Sprintf("127.0.0.1:%d", r.port), "--name", r.name,
 		"--tls-cert-file", r.files.certificate, "--tls-private-key-file", r.files.key)
 	w.waitServing(r.port)
 }
@@ -75,7 +75,7 @@ func TestWebhookReplicas(t *testing.T) {
 
 	// A new certificate of the same CA, on new connections.
 	two.files.renew(t, w.ca, hookHost)
-	two.stop(syscall.SIGTERM)
+	two.Stop(syscall.SIGTERM)
 	two.launch(t, w)
 	w.waitAdmitted(namespace, harmless, admittedBy("two"))
 
@@ -84,7 +84,7 @@ func TestWebhookReplicas(t *testing.T) {
 	old := w.ca
 	w.ca = other
 	two.files.renew(t, other, hookHost)
-	two.stop(syscall.SIGTERM)
+	two.Stop(syscall.SIGTERM)
 	two.launch(t, w)
 	_ = w.waitDenied(namespace, harmless, "unknown authority")
 	w.change(func(hook *admissionregistrationv1.MutatingWebhook) {
@@ -103,7 +103,7 @@ func TestWebhookReplicas(t *testing.T) {
 			bound.waitAdmitted(namespace, harmless, admittedBy("two"))
 			bound.endpoint(hookNamespace, hookService, target(two.port), target(one.port), target(harness.FreePort(t)))
 			bound.waitReachable(hookNamespace, hookService, "2/3")
-			endUnderLoad(t, bound, namespace, policy, func() { two.stop(signal) })
+			endUnderLoad(t, bound, namespace, policy, func() { two.Stop(signal) })
 		})
 		two.launch(t, w) // the subtest would end it
 	}

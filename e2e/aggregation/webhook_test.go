@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -55,6 +56,12 @@ func (w *webhooks) forTest(t *testing.T) (bound *webhooks, namespace string) {
 	namespace = unique("admitted")
 	bound.createNamespace(namespace)
 	return bound, namespace
+}
+
+// start runs a program that is not the product.
+func start(t testing.TB, program string, args ...string) *harness.Process {
+	t.Helper()
+	return harness.StartProcess(t, exec.Command(program, args...))
 }
 
 func hookBinary(t testing.TB) string {

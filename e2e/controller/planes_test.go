@@ -25,7 +25,7 @@ func TestControllerOfManyPlanes(t *testing.T) {
 	s := harness.Start(t, "--config", file)
 	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig)
-	launch(t, cmd)
+	harness.StartProcess(t, cmd)
 	greeted := func(name string) {
 		t.Helper()
 		harness.Eventually(t, "the control plane "+name+" has its config map", func() error {

@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -68,23 +67,10 @@ func secureEtcd(t *testing.T, files string) (url string) {
 	t.Helper()
 	binary := harness.Build(t, filepath.Join(harness.Root(t), "e2e"), "go.etcd.io/etcd/server/v3", "etcd")
 	client, peer := "https://"+harness.FreeAddress(t), "http://"+harness.FreeAddress(t)
-	log, err := os.Create(filepath.Join(t.TempDir(), "etcd.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(binary, "--data-dir", t.TempDir(), "--listen-client-urls", client, "--advertise-client-urls", client,
+	harness.StartProcess(t, exec.Command(binary, "--data-dir", t.TempDir(), "--listen-client-urls", client, "--advertise-client-urls", client,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer,
 		"--client-cert-auth", "--trusted-ca-file", filepath.Join(files, "ca.crt"),
-		"--cert-file", filepath.Join(files, "tls.crt"), "--key-file", filepath.Join(files, "tls.key"))
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-		_ = cmd.Wait()                          // killed is what it is
-		_ = log.Close()
-	})
+		"--cert-file", filepath.Join(files, "tls.crt"), "--key-file", filepath.Join(files, "tls.key")))
 	return client
 }
 
