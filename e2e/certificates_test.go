@@ -1,15 +1,11 @@
 package e2e
 
 import (
-	"crypto"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"io/fs"
-	"math/big"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -19,7 +15,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/util/keyutil"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
@@ -42,10 +37,7 @@ func servedCertificate(t *testing.T, s *harness.Server) *x509.Certificate {
 
 func readCertificate(t *testing.T, file string) *x509.Certificate {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := harness.ReadFile(t, file)
 	block, _ := pem.Decode(data)
 	if block == nil {
 		t.Fatalf("%s holds no PEM", file)
@@ -57,34 +49,14 @@ func readCertificate(t *testing.T, file string) *x509.Certificate {
 	return certificate
 }
 
-func readKey(t *testing.T, file string) crypto.Signer {
-	t.Helper()
-	key, err := keyutil.PrivateKeyFromFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key.(crypto.Signer)
-}
-
 // resign replaces a certificate by one for the same key and names that is due
 // for renewal after the given time. Renewal is due when a third of the lifetime
 // is left.
 func resign(t *testing.T, dir, name, authority string, due time.Duration) *x509.Certificate {
 	t.Helper()
-	pki := filepath.Join(dir, "pki")
 	const life = 3 * time.Hour
-	template := readCertificate(t, filepath.Join(pki, name+".crt"))
-	template.SerialNumber = big.NewInt(time.Now().UnixNano())
-	template.NotBefore = time.Now().Add(due - life*2/3)
-	template.NotAfter = template.NotBefore.Add(life)
-	ca, key := readCertificate(t, filepath.Join(pki, authority+".crt")), readKey(t, filepath.Join(pki, authority+".key"))
-	der, err := x509.CreateCertificate(rand.Reader, template, ca, template.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(pki, name+".crt")
-	writePEM(t, file, "CERTIFICATE", der)
-	return readCertificate(t, file)
+	readAuthority(t, dir, authority).signInto(t, dir, name, due-life*2/3, due+life/3)
+	return readCertificate(t, filepath.Join(dir, "pki", name+".crt"))
 }
 
 // TestDataDirectoryModes: keys are for the owner only.
@@ -134,20 +106,14 @@ func TestIdentityIsStable(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	port := strconv.Itoa(harness.FreePort(t))
 	s := harness.StartIn(t, dir, "--port", port)
-	before, err := os.ReadFile(s.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := harness.ReadFile(t, s.Kubeconfig)
 	s.Kubectl("", "create", "serviceaccount", "robot")
 	token := s.Kubectl("", "create", "token", "robot")
 	if code := s.Stop(); code != 0 {
 		t.Fatalf("the server ended with exit code %d", code)
 	}
 	s = harness.StartIn(t, dir, "--port", port)
-	after, err := os.ReadFile(s.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := harness.ReadFile(t, s.Kubeconfig)
 	if string(before) != string(after) {
 		t.Error("the restart has changed the kubeconfig")
 	}
@@ -192,24 +158,7 @@ func placeAuthority(t *testing.T, dir, name string) {
 	if err := os.MkdirAll(pki, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	keyPEM, err := keyutil.MakeEllipticPrivateKeyPEM()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(pki, name+".key"), keyPEM, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	key := readKey(t, filepath.Join(pki, name+".key"))
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "our " + name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * 365 * 5 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	writePEM(t, filepath.Join(pki, name+".crt"), "CERTIFICATE", der)
+	harness.NewAuthority(t, "our "+name).Write(t, filepath.Join(pki, name))
 }
 
 // TestCertificatesAreRenewedWhileRunning: the server shows the new serving

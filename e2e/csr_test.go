@@ -9,7 +9,6 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
-	"os"
 	"testing"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
@@ -42,9 +41,7 @@ spec:
 
 func writePEM(t *testing.T, file, block string, der []byte) {
 	t.Helper()
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: block, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, file, string(pem.EncodeToMemory(&pem.Block{Type: block, Bytes: der})))
 }
 
 // TestCertificateSigningRequestIsRefused: requests for system:masters, and those that were

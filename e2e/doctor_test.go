@@ -120,23 +120,20 @@ var damages = []struct {
 		remove(t, filepath.Join(dir, "pki", "client-ca.crt"), filepath.Join(dir, "pki", "client-ca.key"))
 	}, func(t *testing.T, dir string) { starts(t, dir, "--new-identity") }},
 	{"certificate that cannot be read", "certificates", "pki", func(t *testing.T, dir string) {
-		put(t, filepath.Join(dir, "pki", "client-ca.crt"), "x")
+		harness.WriteFile(t, filepath.Join(dir, "pki", "client-ca.crt"), "x")
 	}, restores},
 	{"encryption key that is missing", "encryption", "encryption/config.yaml", func(t *testing.T, dir string) {
 		remove(t, filepath.Join(dir, "encryption", "config.yaml"))
 	}, restores},
 	{"database that is damaged", "database", "damaged", func(t *testing.T, dir string) {
 		path := filepath.Join(dir, "etcd", "member", "snap", "db")
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := harness.ReadFile(t, path)
 		i := strings.Index(string(data), "/registry/namespaces/default")
 		if i < 0 {
 			t.Fatal("the database has no namespace")
 		}
 		data[i+len("/registry/names")] ^= 1
-		put(t, path, string(data))
+		harness.WriteFile(t, path, string(data))
 	}, restores},
 	{"database that is missing", "database", "its database is missing", func(t *testing.T, dir string) {
 		if err := os.Rename(filepath.Join(dir, "etcd", "member"), filepath.Join(dir, "elsewhere")); err != nil {
@@ -179,7 +176,7 @@ func TestDoctorOnStoppedServer(t *testing.T) {
 	}
 	t.Run("newer release", func(t *testing.T) {
 		stamp := filepath.Join(s.Dir, "version.json")
-		put(t, stamp, `{"format": 1, "version": "v9.0.0", "kubernetes": "v1.99.0", "etcd": "3.6.0"}`)
+		harness.WriteFile(t, stamp, `{"format": 1, "version": "v9.0.0", "kubernetes": "v1.99.0", "etcd": "3.6.0"}`)
 		out := harness.Runs(t, harness.ExitFindings, "doctor", "--data-dir", s.Dir)
 		harness.Contains(t, out, "FAILURE  release: "+s.Dir, "v9.0.0", "run the newer release", "not checked: database (a newer release has written it)")
 	})
@@ -190,13 +187,6 @@ func chmod(name string, mode os.FileMode) func(*testing.T, string) {
 		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
 			t.Fatal(err)
 		}
-	}
-}
-
-func put(t *testing.T, path, content string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -112,9 +112,7 @@ resources:
   providers:
   - aesgcm: {keys: [{name: one, secret: MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=}]}
 `
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, file, content)
 	s := harness.StartIn(t, dir, "--config", harness.ConfigFile(t, fmt.Sprintf("apiServer: {encryption: {configFile: %s}}", file)))
 	k := kind{"example.com", "widgets", "widget", "Widget"}
 	define(t, s, k, k.definition("Namespaced"))

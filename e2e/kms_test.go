@@ -109,9 +109,7 @@ resources:
   providers:
   - kms: {apiVersion: v2, name: vault, endpoint: "unix://%s", timeout: 3s}
 `, p.socket)
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, file, content)
 	return harness.ConfigFile(t, fmt.Sprintf("apiServer: {encryption: {configFile: %s}}", file))
 }
 

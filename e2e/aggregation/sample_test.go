@@ -40,7 +40,7 @@ func newSample(t *testing.T) *sample {
 	s := &sample{environment: e, port: harness.FreePort(t), etcd: startEtcd(t)}
 	ca := newAuthority(t)
 	s.files = newCertificateFiles(t, ca, "api.wardle.svc")
-	manifest := readFile(t, filepath.Join(harness.Root(t), "config", "examples", "sample-apiserver.yaml"))
+	manifest := string(harness.ReadFile(t, filepath.Join(harness.Root(t), "config", "examples", "sample-apiserver.yaml")))
 	manifest = strings.ReplaceAll(manifest, "https://127.0.0.1:4443", target(s.port))
 	e.Kubectl(manifest, "apply", "-f", "-")
 	// What the manifest leaves to real servers: TLS that is verified.

@@ -23,7 +23,7 @@ func TestWalkThrough(t *testing.T) {
 	buildForScript(t)
 	e := newEnvironment(t)
 	port := harness.FreePort(t)
-	content := readFile(t, filepath.Join(harness.Root(t), manifest))
+	content := string(harness.ReadFile(t, filepath.Join(harness.Root(t), manifest)))
 	ours := writeFile(t, "sample-apiserver.yaml", strings.ReplaceAll(content, "https://127.0.0.1:4443", target(port)))
 	session := harness.NewSession(t, e.Server)
 	session.Replace = strings.NewReplacer(manifest, ours, script, fmt.Sprint(filepath.Join(harness.Root(t), script), " ", port, " ", harness.FreePort(t), " ", harness.FreePort(t)))

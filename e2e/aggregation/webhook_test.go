@@ -73,7 +73,7 @@ func hookBinary(t testing.TB) string {
 func (w *webhooks) waitServing(port int) {
 	w.t.Helper()
 	roots := x509.NewCertPool()
-	roots.AddCert(w.ca.certificate)
+	roots.AddCert(w.ca.Certificate)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: hookHost}, DisableKeepAlives: true}}
 	harness.Eventually(w.t, "the webhook server answers", func() error {
 		response, err := client.Get(target(port) + "/readyz")

@@ -19,9 +19,7 @@ func TestControllerOfManyPlanes(t *testing.T) {
 	program := harness.Build(t, filepath.Join(harness.Root(t), "config", "examples", "planes", "controller"), ".", "example-planes-controller", "-ldflags", "-s -w")
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	const config = "apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\nplanes: {enabled: true, sleepAfter: 1s}\n"
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, file, config)
 	s := harness.Start(t, "--config", file)
 	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig)

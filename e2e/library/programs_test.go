@@ -53,9 +53,7 @@ func start(t *testing.T, binaries, name, config string, args ...string) *program
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")
 	text := fmt.Sprintf("apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\ndataDir: %q\nserving: {port: 0}\n%s", filepath.Join(dir, "data"), config)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, file, text)
 	p := &program{t: t, kubectlBin: harness.KubectlBinary(t), kubeconfig: filepath.Join(dir, "data", "admin.kubeconfig")}
 	cmd := exec.Command(filepath.Join(binaries, name), append([]string{file}, args...)...)
 	cmd.Env = append(os.Environ(), "TOKEN=letmein")

@@ -56,9 +56,7 @@ func newPlatform(t *testing.T, prune, wait bool, more ...string) platform {
 		t.Fatal(err)
 	}
 	text := fmt.Sprintf("apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\nmanifests: {dir: %q, prune: %t, waitForReady: %t%s}\n", p.dir, prune, wait, strings.Join(more, ""))
-	if err := os.WriteFile(p.config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, p.config, text)
 	return p
 }
 

@@ -21,9 +21,7 @@ func TestResetRemovesTheDataAfterConfirmation(t *testing.T) {
 		t.Fatalf("backup save: %d\n%s", code, out)
 	}
 	outside := filepath.Join(filepath.Dir(s.Dir), "outside")
-	if err := os.WriteFile(outside, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, outside, "")
 	if out, code := harness.CLI(t, "reset", "--yes", "--data-dir", s.Dir); code != 1 || !strings.Contains(out, "in use") {
 		t.Errorf("while the server runs: exit code %d:\n%s", code, out)
 	}
