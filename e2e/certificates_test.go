@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/cert"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
@@ -37,16 +38,11 @@ func servedCertificate(t *testing.T, s *harness.Server) *x509.Certificate {
 
 func readCertificate(t *testing.T, file string) *x509.Certificate {
 	t.Helper()
-	data := harness.ReadFile(t, file)
-	block, _ := pem.Decode(data)
-	if block == nil {
-		t.Fatalf("%s holds no PEM", file)
-	}
-	certificate, err := x509.ParseCertificate(block.Bytes)
+	certificates, err := cert.CertsFromFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return certificate
+	return certificates[0]
 }
 
 // resign replaces a certificate by one for the same key and names that is due
@@ -182,13 +178,7 @@ func TestCertificatesAreRenewedWhileRunning(t *testing.T) {
 		}
 	}
 	copied := filepath.Join(t.TempDir(), "copied.kubeconfig")
-	content, err := os.ReadFile(s.Kubeconfig)
-	if err == nil {
-		err = os.WriteFile(copied, content, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, copied, string(harness.ReadFile(t, s.Kubeconfig)))
 	s.WaitLog("certificates renewed")
 	harness.Eventually(t, "the new certificate is served", func() error {
 		if served := servedCertificate(t, s); served.Equal(serving) {

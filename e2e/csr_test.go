@@ -39,11 +39,6 @@ spec:
 `, user, encoded)
 }
 
-func writePEM(t *testing.T, file, block string, der []byte) {
-	t.Helper()
-	harness.WriteFile(t, file, string(pem.EncodeToMemory(&pem.Block{Type: block, Bytes: der})))
-}
-
 // TestCertificateSigningRequestIsRefused: requests for system:masters, and those that were
 // not approved or were denied, are not signed.
 func TestCertificateSigningRequestIsRefused(t *testing.T) {

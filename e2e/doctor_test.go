@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -49,16 +50,10 @@ func doctorJSON(t *testing.T, args ...string) (string, int) {
 	t.Helper()
 	cmd := exec.Command(harness.Binary(t), append([]string{"doctor", "-o", "json"}, args...)...)
 	out, err := cmd.Output()
-	if exit := (&exec.ExitError{}); err != nil && !asExit(err, &exit) {
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
 	return string(out), cmd.ProcessState.ExitCode()
-}
-
-func asExit(err error, exit **exec.ExitError) bool {
-	e, ok := err.(*exec.ExitError)
-	*exit = e
-	return ok
 }
 
 // is reports whether a finding is of that check and tells of object.

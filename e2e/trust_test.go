@@ -3,6 +3,7 @@ package e2e
 import (
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
@@ -104,7 +105,7 @@ func writePKCS8(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	writePEM(t, file, "PRIVATE KEY", der)
+	harness.WriteFile(t, file, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
 }
 
 // TestRefusedServingCertificates names the field, and leaves no data

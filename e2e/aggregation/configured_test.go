@@ -20,13 +20,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-func writeFile(t testing.TB, name, content string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	harness.WriteFile(t, path, content)
-	return path
-}
-
 // backends are an aggregated API server and a webhook of a test.
 type backends struct {
 	ca        *authority
@@ -153,7 +146,8 @@ func TestEgress(t *testing.T) {
 	const group = "configured.example.com"
 	b := newBackends(t, group)
 	proxy := newConnectProxy(t)
-	selector := writeFile(t, "egress.yaml", `apiVersion: apiserver.k8s.io/v1beta1
+	selector := filepath.Join(t.TempDir(), "egress.yaml")
+	harness.WriteFile(t, selector, `apiVersion: apiserver.k8s.io/v1beta1
 kind: EgressSelectorConfiguration
 egressSelections:
 - name: cluster

@@ -1,18 +1,15 @@
 package aggregation
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,8 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
@@ -171,28 +166,6 @@ func (e *environment) waitUnreachable(group string) (message string) {
 		return nil
 	})
 	return message
-}
-
-// kubeconfigOf writes a kubeconfig of a service account, as a pod would have.
-func (e *environment) kubeconfigOf(namespace, name string) string {
-	e.t.Helper()
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}}
-	token, err := e.Client().CoreV1().ServiceAccounts(namespace).CreateToken(context.Background(), name, request, metav1.CreateOptions{})
-	if err != nil {
-		e.t.Fatalf("make a token of service account %s/%s: %v", namespace, name, err)
-	}
-	admin := e.RESTConfig()
-	config := clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: admin.Host, CertificateAuthorityData: admin.CAData, CertificateAuthority: admin.CAFile}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"u": {Token: token.Status.Token}},
-		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "u"}},
-		CurrentContext: "c",
-	}
-	path := filepath.Join(e.t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(config, path); err != nil {
-		e.t.Fatal(err)
-	}
-	return path
 }
 
 // as returns a client configuration that impersonates the user.

@@ -46,7 +46,8 @@ func newSample(t *testing.T) *sample {
 	// What the manifest leaves to real servers: TLS that is verified.
 	e.Kubectl("", "patch", "apiservice", "v1alpha1."+wardle, "--type=merge",
 		"--patch", fmt.Sprintf(`{"spec":{"insecureSkipTLSVerify":false,"caBundle":%q}}`, encode(ca.bundle)))
-	s.kubeconfig = e.kubeconfigOf("wardle", "apiserver")
+	s.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	harness.Runs(t, harness.ExitOK, "kubeconfig", "create", "--data-dir", e.Dir, "--service-account", "wardle/apiserver", "--output", s.kubeconfig)
 	s.launch(t)
 	e.waitAvailable(wardle, "True", "Passed")
 	e.waitListed(wardle+"/v1alpha1", true)

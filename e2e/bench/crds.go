@@ -182,16 +182,7 @@ func (r *crdRun) step(ctx context.Context, step crdStep, goals crdGoals) (measur
 
 // idle watches the server for a while.
 func (r *crdRun) idle(ctx context.Context) (idleUsage, error) {
-	before, err := r.usage()
-	if err != nil {
-		return idleUsage{}, err
-	}
-	began := time.Now()
-	if err := pause(ctx, r.bench.idle); err != nil {
-		return idleUsage{}, err
-	}
-	span := since(began)
-	after, err := r.usage()
+	before, after, span, err := r.watched(ctx, r.bench.idle)
 	if err != nil {
 		return idleUsage{}, err
 	}

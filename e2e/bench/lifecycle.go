@@ -70,19 +70,10 @@ func measureIdle(ctx context.Context, b *bench, s side) (values []float64, err e
 		if err := pause(ctx, b.settle); err != nil {
 			return err
 		}
-		before, err := f.usage()
+		before, after, span, err := f.watched(ctx, b.idle)
 		if err != nil {
 			return err
 		}
-		began := time.Now()
-		if err := pause(ctx, b.idle); err != nil {
-			return err
-		}
-		after, err := f.usage()
-		if err != nil {
-			return err
-		}
-		span := since(began)
 		goroutines, err := f.goroutines(ctx)
 		if err != nil {
 			return err
@@ -100,6 +91,21 @@ func measureIdle(ctx context.Context, b *bench, s side) (values []float64, err e
 	return values, err
 }
 
+// watched is what all processes take before and after a time, of which the exact length in
+// seconds is returned as well.
+func (c *cluster) watched(ctx context.Context, d time.Duration) (before, after usage, span float64, err error) {
+	if before, err = c.usage(); err != nil {
+		return before, after, 0, err
+	}
+	began := time.Now()
+	if err := pause(ctx, d); err != nil {
+		return before, after, 0, err
+	}
+	span = since(began)
+	after, err = c.usage()
+	return before, after, span, err
+}
+
 // A server that has just started has something left to do.
 const (
 	restSpan  = time.Second
@@ -111,19 +117,15 @@ const (
 func (f fixture) rest(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	before, err := f.usage()
-	for err == nil {
-		began := time.Now()
-		if err := pause(ctx, restSpan); err != nil {
+	for {
+		before, after, span, err := f.watched(ctx, restSpan)
+		if err != nil {
 			return fmt.Errorf("the processes do not come to rest: %w", err)
 		}
-		var after usage
-		if after, err = f.usage(); err == nil && after.cpu-before.cpu < restShare*since(began) {
+		if after.cpu-before.cpu < restShare*span {
 			return nil
 		}
-		before = after
 	}
-	return err
 }
 
 // pause lets time pass: what is measured is what happens in it.

@@ -17,10 +17,7 @@ import (
 func TestControllerOfManyPlanes(t *testing.T) {
 	t.Parallel()
 	program := harness.Build(t, filepath.Join(harness.Root(t), "config", "examples", "planes", "controller"), ".", "example-planes-controller", "-ldflags", "-s -w")
-	file := filepath.Join(t.TempDir(), "config.yaml")
-	const config = "apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\nplanes: {enabled: true, sleepAfter: 1s}\n"
-	harness.WriteFile(t, file, config)
-	s := harness.Start(t, "--config", file)
+	s := harness.Start(t, "--config", harness.ConfigFile(t, "planes: {enabled: true, sleepAfter: 1s}\n"))
 	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig)
 	harness.StartProcess(t, cmd)

@@ -51,9 +51,7 @@ func run(t *testing.T, name string, args ...string) {
 func start(t *testing.T, binaries, name, config string, args ...string) *program {
 	t.Helper()
 	dir := t.TempDir()
-	file := filepath.Join(dir, "config.yaml")
-	text := fmt.Sprintf("apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\ndataDir: %q\nserving: {port: 0}\n%s", filepath.Join(dir, "data"), config)
-	harness.WriteFile(t, file, text)
+	file := harness.ConfigFile(t, fmt.Sprintf("dataDir: %q\nserving: {port: 0}\n%s", filepath.Join(dir, "data"), config))
 	p := &program{t: t, kubectlBin: harness.KubectlBinary(t), kubeconfig: filepath.Join(dir, "data", "admin.kubeconfig")}
 	cmd := exec.Command(filepath.Join(binaries, name), append([]string{file}, args...)...)
 	cmd.Env = append(os.Environ(), "TOKEN=letmein")

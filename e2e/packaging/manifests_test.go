@@ -51,12 +51,11 @@ type platform struct {
 
 func newPlatform(t *testing.T, prune, wait bool, more ...string) platform {
 	t.Helper()
-	p := platform{t: t, dir: filepath.Join(t.TempDir(), "manifests"), config: filepath.Join(t.TempDir(), "config.yaml")}
+	p := platform{t: t, dir: filepath.Join(t.TempDir(), "manifests")}
 	if err := os.Mkdir(p.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	text := fmt.Sprintf("apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\nmanifests: {dir: %q, prune: %t, waitForReady: %t%s}\n", p.dir, prune, wait, strings.Join(more, ""))
-	harness.WriteFile(t, p.config, text)
+	p.config = harness.ConfigFile(t, fmt.Sprintf("manifests: {dir: %q, prune: %t, waitForReady: %t%s}\n", p.dir, prune, wait, strings.Join(more, "")))
 	return p
 }
 
