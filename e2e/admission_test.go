@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -24,9 +23,7 @@ plugins:
     limitedResources:
     - {resource: secrets, matchContains: [count/secrets]}
 `
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, file, content)
 	s := harness.Start(t, "--config", harness.ConfigFile(t, fmt.Sprintf("apiServer: {admission: {configFile: %s}}", file)))
 	create := []string{"create", "secret", "generic", "s", "-n", "default"}
 	refused(t, s, "", create, "insufficient quota")

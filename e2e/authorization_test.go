@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -75,9 +74,7 @@ authorizers:
 - type: RBAC
   name: rbac
 `, kubeconfig)
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, file, content)
 	return harness.Start(t, "--config", harness.ConfigFile(t, "apiServer: {authorization: {configFile: "+file+"}}"))
 }
 

@@ -70,9 +70,7 @@ func TestBadConfiguration(t *testing.T) {
 func TestConfigurationOfAnotherKind(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pod.yaml")
-	if err := os.WriteFile(file, []byte("apiVersion: v1\nkind: ServerConfiguration\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, file, "apiVersion: v1\nkind: ServerConfiguration\n")
 	harness.Contains(t, harness.Runs(t, harness.ExitUsage, "config", "validate", file), file+":1: apiVersion:", `"v1" is not supported; use "kube-hyper-mini.io/v1alpha1"`)
 	harness.Contains(t, harness.Runs(t, harness.ExitUsage, "server", "--config", "/nowhere/config.yaml", "--data-dir", t.TempDir()), "/nowhere/config.yaml", "no such file")
 }
@@ -110,9 +108,7 @@ func TestBadFiles(t *testing.T) {
 				"apiVersion: v1\nkind: Secret\n":          "Secret",
 				"no YAML: [":                              "",
 			} {
-				if err := os.WriteFile(named, []byte(content), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				harness.WriteFile(t, named, content)
 				out := harness.Runs(t, harness.ExitUsage, "server", "--data-dir", dir, "--port", "0", "--config", file)
 				harness.Contains(t, out, fmt.Sprintf("error: %s:3: apiServer.%s: ", file, field), want)
 			}

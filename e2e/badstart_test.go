@@ -53,9 +53,7 @@ func TestTakenPort(t *testing.T) {
 func TestUnusableDataDirectory(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, file, "")
 	const remedy = "choose another with --data-dir"
 	failsToStart(t, file, nil, file, "is a file", remedy)
 	failsToStart(t, filepath.Join(file, "data"), nil, file, "not a directory", remedy)
@@ -74,9 +72,7 @@ func TestDataDirectoryOfANewerVersion(t *testing.T) {
 	dir := t.TempDir()
 	stamp := filepath.Join(dir, "version.json")
 	content := `{"format": 99, "version": "v9.9.9", "kubernetes": "v1.99.0", "etcd": "9.9.9"}`
-	if err := os.WriteFile(stamp, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, stamp, content)
 	failsToStart(t, dir, nil, dir, "v9.9.9", "format 99", "run the newer release")
 	if after, err := os.ReadFile(stamp); err != nil || string(after) != content {
 		t.Errorf("the stamp was changed: %q %v", after, err)
@@ -90,9 +86,7 @@ func TestDataDirectoryOfANewerVersion(t *testing.T) {
 			t.Errorf("%s was written into the newer version's directory", entry.Name())
 		}
 	}
-	if err := os.WriteFile(stamp, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, stamp, "{")
 	failsToStart(t, dir, nil, stamp, "not readable", "remove it, and start the release that was used last")
 }
 
@@ -114,21 +108,14 @@ func TestCorruptFilesInTheDataDirectory(t *testing.T) {
 		"etcd/member/snap/db":     {"is damaged", "backup restore --data-dir "},
 	} {
 		file := filepath.Join(dir, filepath.FromSlash(path))
-		good, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		good := harness.ReadFile(t, file)
 		garbage := bytes.Repeat([]byte("garbage "), 1000)
-		if err := os.WriteFile(file, garbage, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		harness.WriteFile(t, file, string(garbage))
 		failsToStart(t, dir, nil, append(want, filepath.Join(dir, strings.Split(path, "/")[0]))...)
 		if after, err := os.ReadFile(file); err != nil || !bytes.Equal(after, garbage) {
 			t.Errorf("%s was changed: %v", path, err)
 		}
-		if err := os.WriteFile(file, good, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		harness.WriteFile(t, file, string(good))
 	}
 	s = harness.StartIn(t, dir)
 	s.Kubectl("", "get", "configmap", "precious")

@@ -1,15 +1,11 @@
 package e2e
 
 import (
-	"crypto"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"io/fs"
-	"math/big"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -19,7 +15,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/util/keyutil"
+	"k8s.io/client-go/util/cert"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
@@ -42,28 +38,11 @@ func servedCertificate(t *testing.T, s *harness.Server) *x509.Certificate {
 
 func readCertificate(t *testing.T, file string) *x509.Certificate {
 	t.Helper()
-	data, err := os.ReadFile(file)
+	certificates, err := cert.CertsFromFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	block, _ := pem.Decode(data)
-	if block == nil {
-		t.Fatalf("%s holds no PEM", file)
-	}
-	certificate, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return certificate
-}
-
-func readKey(t *testing.T, file string) crypto.Signer {
-	t.Helper()
-	key, err := keyutil.PrivateKeyFromFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key.(crypto.Signer)
+	return certificates[0]
 }
 
 // resign replaces a certificate by one for the same key and names that is due
@@ -71,20 +50,9 @@ func readKey(t *testing.T, file string) crypto.Signer {
 // is left.
 func resign(t *testing.T, dir, name, authority string, due time.Duration) *x509.Certificate {
 	t.Helper()
-	pki := filepath.Join(dir, "pki")
 	const life = 3 * time.Hour
-	template := readCertificate(t, filepath.Join(pki, name+".crt"))
-	template.SerialNumber = big.NewInt(time.Now().UnixNano())
-	template.NotBefore = time.Now().Add(due - life*2/3)
-	template.NotAfter = template.NotBefore.Add(life)
-	ca, key := readCertificate(t, filepath.Join(pki, authority+".crt")), readKey(t, filepath.Join(pki, authority+".key"))
-	der, err := x509.CreateCertificate(rand.Reader, template, ca, template.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(pki, name+".crt")
-	writePEM(t, file, "CERTIFICATE", der)
-	return readCertificate(t, file)
+	readAuthority(t, dir, authority).signInto(t, dir, name, due-life*2/3, due+life/3)
+	return readCertificate(t, filepath.Join(dir, "pki", name+".crt"))
 }
 
 // TestDataDirectoryModes: keys are for the owner only.
@@ -134,20 +102,14 @@ func TestIdentityIsStable(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	port := strconv.Itoa(harness.FreePort(t))
 	s := harness.StartIn(t, dir, "--port", port)
-	before, err := os.ReadFile(s.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := harness.ReadFile(t, s.Kubeconfig)
 	s.Kubectl("", "create", "serviceaccount", "robot")
 	token := s.Kubectl("", "create", "token", "robot")
 	if code := s.Stop(); code != 0 {
 		t.Fatalf("the server ended with exit code %d", code)
 	}
 	s = harness.StartIn(t, dir, "--port", port)
-	after, err := os.ReadFile(s.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := harness.ReadFile(t, s.Kubeconfig)
 	if string(before) != string(after) {
 		t.Error("the restart has changed the kubeconfig")
 	}
@@ -186,72 +148,13 @@ func TestServingNames(t *testing.T) {
 	s.Kubectl("", "get", "namespaces")
 }
 
-// TestProvidedAuthority: a CA that was placed is used and left as it is.
-func TestProvidedAuthority(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "data")
-	placed := map[string]string{}
-	for _, name := range []string{"server-ca", "client-ca"} {
-		placeAuthority(t, dir, name)
-		for _, file := range []string{name + ".crt", name + ".key"} {
-			content, err := os.ReadFile(filepath.Join(dir, "pki", file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			placed[file] = string(content)
-		}
-	}
-	s := harness.StartIn(t, dir)
-	harness.Contains(t, s.Kubectl("", "auth", "whoami"), "system:masters")
-	if got := servedCertificate(t, s).Issuer.CommonName; got != "our server-ca" {
-		t.Errorf("the serving certificate is signed by %q", got)
-	}
-	for file, want := range placed {
-		if content, err := os.ReadFile(filepath.Join(dir, "pki", file)); err != nil || string(content) != want {
-			t.Errorf("%s was replaced: %v", file, err)
-		}
-	}
-	harness.Eventually(t, "the authority is published", func() error {
-		published, err := s.TryKubectl("", "get", "configmap", "kube-root-ca.crt", "-o", `jsonpath={.data.ca\.crt}`)
-		if err == nil && !strings.Contains(published, strings.TrimSpace(placed["server-ca.crt"])) {
-			err = errors.New("it is another one")
-		}
-		return err
-	})
-
-	// The CA's key can be removed once it has signed.
-	s.Stop()
-	if err := os.Remove(filepath.Join(dir, "pki", "server-ca.key")); err != nil {
-		t.Fatal(err)
-	}
-	s = harness.StartIn(t, dir)
-	s.Kubectl("", "get", "namespaces")
-}
-
 func placeAuthority(t *testing.T, dir, name string) {
 	t.Helper()
 	pki := filepath.Join(dir, "pki")
 	if err := os.MkdirAll(pki, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	keyPEM, err := keyutil.MakeEllipticPrivateKeyPEM()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(pki, name+".key"), keyPEM, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	key := readKey(t, filepath.Join(pki, name+".key"))
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "our " + name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * 365 * 5 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	writePEM(t, filepath.Join(pki, name+".crt"), "CERTIFICATE", der)
+	harness.NewAuthority(t, "our "+name).Write(t, filepath.Join(pki, name))
 }
 
 // TestCertificatesAreRenewedWhileRunning: the server shows the new serving
@@ -275,13 +178,7 @@ func TestCertificatesAreRenewedWhileRunning(t *testing.T) {
 		}
 	}
 	copied := filepath.Join(t.TempDir(), "copied.kubeconfig")
-	content, err := os.ReadFile(s.Kubeconfig)
-	if err == nil {
-		err = os.WriteFile(copied, content, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, copied, string(harness.ReadFile(t, s.Kubeconfig)))
 	s.WaitLog("certificates renewed")
 	harness.Eventually(t, "the new certificate is served", func() error {
 		if served := servedCertificate(t, s); served.Equal(serving) {

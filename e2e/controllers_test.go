@@ -21,9 +21,7 @@ func TestControllersUseTheirServiceAccounts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
-	if err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived, ResponseStarted]\nrules: [{level: Metadata}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, policy, "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived, ResponseStarted]\nrules: [{level: Metadata}]\n")
 	s := harness.Start(t, "--config", harness.ConfigFile(t, "apiServer: {audit: {policyFile: "+policy+", logPath: "+log+"}}\n"))
 	ns := namespace(t, s)
 	s.Kubectl("", "create", "quota", "some", "-n", ns, "--hard=configmaps=9")

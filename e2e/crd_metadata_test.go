@@ -6,13 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
-	"k8s.io/apiextensions-apiserver/pkg/client/informers/externalversions"
-	listers "k8s.io/apiextensions-apiserver/pkg/client/listers/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
@@ -68,48 +64,6 @@ func TestMetadataOfDefinitions(t *testing.T) {
 		}
 	}
 	s.Kubectl("", "delete", "crd", k.crd())
-}
-
-// TestInformersOfDefinitions: informers in both encodings see whole CRDs, those that
-// were there and those that come, change and go.
-func TestInformersOfDefinitions(t *testing.T) {
-	t.Parallel()
-	s := shared.Server(t)
-	first, second := newKind(), newKind()
-	s.Kubectl(first.definition("Namespaced"), "create", "-f", "-")
-	seen := map[string]listers.CustomResourceDefinitionLister{}
-	for _, contentType := range []string{"application/json", "application/vnd.kubernetes.protobuf"} {
-		config := rest.CopyConfig(s.RESTConfig())
-		config.ContentType, config.AcceptContentTypes = contentType, contentType
-		client, err := apiextensions.NewForConfig(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		factory := externalversions.NewSharedInformerFactory(client, 0)
-		informer := factory.Apiextensions().V1().CustomResourceDefinitions()
-		informer.Informer()
-		factory.Start(t.Context().Done())
-		factory.WaitForCacheSync(t.Context().Done())
-		seen[contentType] = informer.Lister()
-		if crd, err := informer.Lister().Get(first.crd()); err != nil || crd.Spec.Versions[0].Schema == nil {
-			t.Errorf("%s: %v: %v", contentType, err, crd)
-		}
-	}
-	s.Kubectl(second.definition("Namespaced"), "create", "-f", "-")
-	s.Kubectl("", "label", "crd", second.crd(), "changed=yes")
-	s.Kubectl("", "delete", "crd", first.crd())
-	for contentType, lister := range seen {
-		harness.Eventually(t, contentType+": the changes are seen", func() error {
-			if crd, err := lister.Get(second.crd()); err != nil || crd.Labels["changed"] != "yes" || crd.Spec.Versions[0].Schema == nil {
-				return fmt.Errorf("%w: %v", err, crd)
-			}
-			if _, err := lister.Get(first.crd()); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("the deleted CRD: %w", err)
-			}
-			return nil
-		})
-	}
-	s.Kubectl("", "delete", "crd", second.crd())
 }
 
 // TestCollectionOfDefinitionsIsDeleted: the response has the deleted CRDs in the encoding

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
@@ -132,50 +131,4 @@ func TestCustomResourceDefinition(t *testing.T) {
 		s := s.For(t)
 		harness.Contains(t, s.Kubectl("", "explain", k.plural+".spec.size", "--api-version", k.group+"/v1"), "How big it is.", "ENUM")
 	})
-}
-
-// TestCustomResourceDefinitionIsChecked: a CRD that cannot work is refused or
-// has the reason in its conditions.
-func TestCustomResourceDefinitionIsChecked(t *testing.T) {
-	t.Parallel()
-	s := shared.Server(t)
-	k := newKind()
-	broken := fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: %s}
-spec:
-  group: %s
-  scope: Namespaced
-  names: {plural: %s, singular: %s, kind: %s}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec: {type: object, x-kubernetes-validations: [{rule: "self.nothing > 1"}]}
-`, k.crd(), k.group, k.plural, k.singular, k.name)
-	refused(t, s, broken, []string{"apply", "-f", "-"}, "x-kubernetes-validations[0].rule", "undefined field 'nothing'")
-
-	const anything = "{type: object, x-kubernetes-preserve-unknown-fields: true}"
-	for schema, reason := range map[string]string{
-		"{type: object, properties: {spec: {properties: {size: {type: string}}}}}": "must not be empty for specified object fields", // not structural
-		"{type: object, properties: {spec: {type: strange}}}":                      "Unsupported value",
-		"{type: object, properties: {spec: {type: object, minimum: 1, foo: 1}}}":   "unknown field",
-	} {
-		refused(t, s, strings.Replace(k.definition("Namespaced"), anything, schema, 1), []string{"create", "-f", "-"}, reason)
-	}
-	if out := s.Kubectl("", "get", "crd", k.crd(), "--ignore-not-found"); out != "" {
-		t.Errorf("a refused CRD is there: %s", out)
-	}
-
-	define(t, s, k, k.definition("Namespaced"))
-	twin := k
-	twin.plural, twin.singular = "gadgets", "gadget"
-	s.Kubectl(twin.definition("Namespaced"), "apply", "-f", "-")
-	s.Await("condition=NamesAccepted=False", "crd/"+twin.crd())
-	harness.Contains(t, s.Kubectl("", "get", "crd", twin.crd(), "-o", "yaml"), "KindConflict", "is already in use")
-	s.Kubectl("", "delete", "crd", twin.crd())
 }

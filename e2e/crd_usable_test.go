@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
@@ -94,8 +93,8 @@ func strictClient(t *testing.T, s *harness.Server) (*dynamic.DynamicClient, *res
 	return client, config
 }
 
-// TestCreatedTypesAreUsableAtOnce: a client that creates a CRD uses it as soon
-// as that is answered, and no answer is an error.
+// TestCreatedTypesAreUsableAtOnce: a client that creates a CRD, or applies it, uses it as
+// soon as that is answered, and no answer is an error.
 func TestCreatedTypesAreUsableAtOnce(t *testing.T) {
 	t.Parallel()
 	s := shared.Server(t)
@@ -104,17 +103,30 @@ func TestCreatedTypesAreUsableAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	create := func(objects dynamic.ResourceInterface, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		return objects.Create(t.Context(), object, metav1.CreateOptions{})
+	}
+	apply := func(objects dynamic.ResourceInterface, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		return objects.Apply(t.Context(), object.GetName(), object, metav1.ApplyOptions{FieldManager: "test"})
+	}
 	group := unique("g") + ".example.com"
-	for round := range rounds(t, 5) {
+	for round := range 2 * rounds(t, 5) {
 		k := kind{group, fmt.Sprintf("things%d", round), fmt.Sprintf("thing%d", round), fmt.Sprintf("Thing%d", round)}
-		created, err := client.Resource(crdResource).Create(t.Context(), parse(t, k.definition("Namespaced")), metav1.CreateOptions{})
+		write := create
+		if round%2 == 1 {
+			write = apply
+			k.group = unique("g") + ".example.com" // of a type alone
+		}
+		created, err := write(client.Resource(crdResource), parse(t, k.definition("Namespaced")))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if condition(created, "NamesAccepted") != "True" || condition(created, "Established") != "True" {
 			t.Fatalf("the answer is not established: %v", created.Object["status"])
 		}
-		custom(t, client.Resource(k.resource()).Namespace("default"), k, "one")
+		if _, err := write(client.Resource(k.resource()).Namespace("default"), parse(t, k.object("one", ""))); err != nil {
+			t.Fatal(err)
+		}
 		if list, err := client.Resource(k.resource()).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 1 {
 			t.Fatalf("%v: %v", err, list)
 		}
@@ -131,35 +143,6 @@ func TestCreatedTypesAreUsableAtOnce(t *testing.T) {
 	s.Kubectl(k.definition("Namespaced"), "create", "-f", "-")
 	harness.Contains(t, s.Kubectl(k.object("one", ""), "create", "-n", "default", "-f", "-"), "created")
 	s.Kubectl("", "delete", "crd", k.crd())
-}
-
-// TestAppliedTypesAreUsableAtOnce: as [TestCreatedTypesAreUsableAtOnce], with
-// server-side apply.
-func TestAppliedTypesAreUsableAtOnce(t *testing.T) {
-	t.Parallel()
-	s := shared.Server(t)
-	client, _ := strictClient(t, s)
-	apply := metav1.ApplyOptions{FieldManager: "test"}
-	for range rounds(t, 5) {
-		k := newKind()
-		applied, err := client.Resource(crdResource).Apply(t.Context(), k.crd(), parse(t, k.definition("Namespaced")), apply)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if condition(applied, "NamesAccepted") != "True" || condition(applied, "Established") != "True" {
-			t.Errorf("the answer is not established: %v", applied.Object["status"])
-		}
-		if _, err := client.Resource(k.resource()).Namespace("default").Apply(t.Context(), "one", parse(t, k.object("one", "")), apply); err != nil {
-			t.Fatal(err)
-		}
-		if list, err := client.Resource(k.resource()).List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 1 {
-			t.Fatalf("%v: %v", err, list)
-		}
-		writtenOnce(t, client, applied)
-		if err := client.Resource(crdResource).Delete(t.Context(), k.crd(), metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // TestOneOfManyDefinitionsAcceptsTheNames: CRDs of one group and kind are created at
@@ -250,40 +233,4 @@ func TestTypesAreCounted(t *testing.T) {
 			t.Errorf("all %d types are resident", definitions)
 		}
 	}
-}
-
-// TestSchemaChangesWhileWatched: a changed schema applies as soon as the change
-// is answered, and an informer of the type continues.
-func TestSchemaChangesWhileWatched(t *testing.T) {
-	t.Parallel()
-	s := shared.Server(t)
-	client := s.Dynamic()
-	k := newKind()
-	definition := strings.Replace(k.definition("Namespaced"), "{type: object, x-kubernetes-preserve-unknown-fields: true}", "{type: object}", 1)
-	if _, err := client.Resource(crdResource).Create(t.Context(), parse(t, definition), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	factory := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
-	informer := factory.ForResource(k.resource())
-	informer.Informer()
-	factory.Start(t.Context().Done())
-	factory.WaitForCacheSync(t.Context().Done())
-	for round := range 5 {
-		field := fmt.Sprintf("field%d", round)
-		patch := fmt.Sprintf(`[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/properties","value":{%q:{"type":"string"}}}]`, field)
-		s.Kubectl("", "patch", "crd", k.crd(), "--type", "json", "-p", patch)
-		made := parse(t, k.object(fmt.Sprintf("w%d", round), field+": kept"))
-		made, err := client.Resource(k.resource()).Namespace("default").Create(t.Context(), made, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if made.Object[field] != "kept" {
-			t.Errorf("%s was dropped after the schema had it: %v", field, made.Object)
-		}
-		harness.Eventually(t, "the informer sees "+made.GetName(), func() error {
-			_, err := informer.Lister().Get("default/" + made.GetName())
-			return err
-		})
-	}
-	s.Kubectl("", "delete", "crd", k.crd())
 }

@@ -9,26 +9,18 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// request makes a key, and a CertificateSigningRequest with its public half.
-func request(t *testing.T, name, user string, groups ...string) (keyFile, manifest string) {
+// request makes a CertificateSigningRequest for a new key.
+func request(t *testing.T, user string, groups ...string) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyFile = filepath.Join(t.TempDir(), "user.key")
-	writePEM(t, keyFile, "PRIVATE KEY", der)
 	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
 		Subject: pkix.Name{CommonName: user, Organization: groups},
 	}, key)
@@ -36,7 +28,7 @@ func request(t *testing.T, name, user string, groups ...string) (keyFile, manife
 		t.Fatal(err)
 	}
 	encoded := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr}))
-	return keyFile, fmt.Sprintf(`apiVersion: certificates.k8s.io/v1
+	return fmt.Sprintf(`apiVersion: certificates.k8s.io/v1
 kind: CertificateSigningRequest
 metadata: {name: %s}
 spec:
@@ -44,64 +36,28 @@ spec:
   expirationSeconds: 3600
   usages: [client auth]
   request: %s
-`, name, encoded)
+`, user, encoded)
 }
 
-func writePEM(t *testing.T, file, block string, der []byte) {
-	t.Helper()
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: block, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestCertificateSigningRequest(t *testing.T) {
-	t.Parallel()
-	s := shared.Server(t)
-	ns, user := namespace(t, s), unique("jane")
-	key, manifest := request(t, user, user, "developers")
-	s.Kubectl(manifest, "create", "-f", "-")
-	t.Cleanup(func() { s.Kubectl("", "delete", "csr", user) })
-	harness.Contains(t, s.Kubectl("", "get", "csr", user), "Pending")
-	if issued := s.Kubectl("", "get", "csr", user, "-o", "jsonpath={.status.certificate}"); issued != "" {
-		t.Fatal("a request that is not approved is signed")
-	}
-	s.Kubectl("", "certificate", "approve", user)
-	s.Await("jsonpath={.status.certificate}", "csr/"+user)
-	harness.Contains(t, s.Kubectl("", "get", "csr", user), "Approved,Issued")
-	cert := filepath.Join(t.TempDir(), "user.crt")
-	issued := s.Kubectl("", "get", "csr", user, "-o", "go-template={{.status.certificate | base64decode}}")
-	if err := os.WriteFile(cert, []byte(issued), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	kubectl := outsider(t, s, "--client-certificate", cert, "--client-key", key)
-	out, err := kubectl("auth", "whoami")
-	if err != nil {
-		t.Fatalf("the signed certificate is refused: %v\n%s", err, out)
-	}
-	harness.Contains(t, out, user, "developers", "system:authenticated")
-	s.Kubectl("", "create", "rolebinding", "developers", "-n", ns, "--clusterrole=edit", "--group=developers")
-	harness.Eventually(t, "the certificate's group may write", func() error {
-		out, err := kubectl("create", "configmap", "mine", "-n", ns)
-		if err != nil {
-			err = fmt.Errorf("%w: %s", err, out)
-		}
-		return err
-	})
-}
-
-// TestCertificateSigningRequestIsRefused: requests for system:masters and
-// denied requests are not signed.
+// TestCertificateSigningRequestIsRefused: requests for system:masters, and those that were
+// not approved or were denied, are not signed.
 func TestCertificateSigningRequestIsRefused(t *testing.T) {
 	t.Parallel()
 	s := shared.Server(t)
 	user := unique("jane")
-	_, manifest := request(t, user, user, "system:masters")
-	refused(t, s, manifest, []string{"create", "-f", "-"}, "system:masters")
+	refused(t, s, request(t, user, "system:masters"), []string{"create", "-f", "-"}, "system:masters")
 
-	_, manifest = request(t, user, user)
-	s.Kubectl(manifest, "create", "-f", "-")
+	s.Kubectl(request(t, user), "create", "-f", "-")
 	t.Cleanup(func() { s.Kubectl("", "delete", "csr", user) })
+	unsigned := func() {
+		t.Helper()
+		if issued := s.Kubectl("", "get", "csr", user, "-o", "jsonpath={.status.certificate}"); issued != "" {
+			t.Error("the request is signed")
+		}
+	}
+	unsigned()
 	s.Kubectl("", "certificate", "deny", user)
 	harness.Contains(t, s.Kubectl("", "get", "csr", user), "Denied")
 	refused(t, s, "", []string{"certificate", "approve", user}, "Denied")
+	unsigned()
 }

@@ -72,12 +72,9 @@ func TestDoctorOnRunningServer(t *testing.T) {
 // kubeconfigFindings checks a kubeconfig alone, of a running server and of a stopped one.
 func kubeconfigFindings(t *testing.T, s *harness.Server) {
 	t.Helper()
-	data, err := os.ReadFile(s.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := harness.ReadFile(t, s.Kubeconfig)
 	copied := filepath.Join(t.TempDir(), "admin.kubeconfig")
-	put(t, copied, string(data))
+	harness.WriteFile(t, copied, string(data))
 	if findings := examine(t, "--kubeconfig", copied); len(findings) > 0 {
 		t.Errorf("a good kubeconfig: %+v", findings)
 	}
@@ -85,9 +82,9 @@ func kubeconfigFindings(t *testing.T, s *harness.Server) {
 		t.Fatal(err)
 	}
 	only(t, examine(t, "--kubeconfig", copied), "kubeconfig", "0644").remedy(t, copied)
-	replaceAdmin(t, filepath.Dir(copied), readAuthority(t, s.Dir, "client-ca").sign(t, "admin", -2*time.Hour, -time.Hour))
+	replaceAdmin(t, filepath.Dir(copied), readAuthority(t, s.Dir, "client-ca").issue(t, "admin", -2*time.Hour, -time.Hour))
 	harness.Contains(t, only(t, examine(t, "--kubeconfig", copied), "kubeconfig", "expired at").Remedy, "kubeconfig create")
-	put(t, copied, string(data))
+	harness.WriteFile(t, copied, string(data))
 	s.Stop()
 	only(t, examine(t, "--kubeconfig", copied), "server", "does not answer")
 	if findings := examine(t, "--data-dir", s.Dir); len(findings) > 0 {

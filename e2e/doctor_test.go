@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -49,16 +50,10 @@ func doctorJSON(t *testing.T, args ...string) (string, int) {
 	t.Helper()
 	cmd := exec.Command(harness.Binary(t), append([]string{"doctor", "-o", "json"}, args...)...)
 	out, err := cmd.Output()
-	if exit := (&exec.ExitError{}); err != nil && !asExit(err, &exit) {
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
 	return string(out), cmd.ProcessState.ExitCode()
-}
-
-func asExit(err error, exit **exec.ExitError) bool {
-	e, ok := err.(*exec.ExitError)
-	*exit = e
-	return ok
 }
 
 // is reports whether a finding is of that check and tells of object.
@@ -120,23 +115,20 @@ var damages = []struct {
 		remove(t, filepath.Join(dir, "pki", "client-ca.crt"), filepath.Join(dir, "pki", "client-ca.key"))
 	}, func(t *testing.T, dir string) { starts(t, dir, "--new-identity") }},
 	{"certificate that cannot be read", "certificates", "pki", func(t *testing.T, dir string) {
-		put(t, filepath.Join(dir, "pki", "client-ca.crt"), "x")
+		harness.WriteFile(t, filepath.Join(dir, "pki", "client-ca.crt"), "x")
 	}, restores},
 	{"encryption key that is missing", "encryption", "encryption/config.yaml", func(t *testing.T, dir string) {
 		remove(t, filepath.Join(dir, "encryption", "config.yaml"))
 	}, restores},
 	{"database that is damaged", "database", "damaged", func(t *testing.T, dir string) {
 		path := filepath.Join(dir, "etcd", "member", "snap", "db")
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := harness.ReadFile(t, path)
 		i := strings.Index(string(data), "/registry/namespaces/default")
 		if i < 0 {
 			t.Fatal("the database has no namespace")
 		}
 		data[i+len("/registry/names")] ^= 1
-		put(t, path, string(data))
+		harness.WriteFile(t, path, string(data))
 	}, restores},
 	{"database that is missing", "database", "its database is missing", func(t *testing.T, dir string) {
 		if err := os.Rename(filepath.Join(dir, "etcd", "member"), filepath.Join(dir, "elsewhere")); err != nil {
@@ -179,7 +171,7 @@ func TestDoctorOnStoppedServer(t *testing.T) {
 	}
 	t.Run("newer release", func(t *testing.T) {
 		stamp := filepath.Join(s.Dir, "version.json")
-		put(t, stamp, `{"format": 1, "version": "v9.0.0", "kubernetes": "v1.99.0", "etcd": "3.6.0"}`)
+		harness.WriteFile(t, stamp, `{"format": 1, "version": "v9.0.0", "kubernetes": "v1.99.0", "etcd": "3.6.0"}`)
 		out := harness.Runs(t, harness.ExitFindings, "doctor", "--data-dir", s.Dir)
 		harness.Contains(t, out, "FAILURE  release: "+s.Dir, "v9.0.0", "run the newer release", "not checked: database (a newer release has written it)")
 	})
@@ -190,13 +182,6 @@ func chmod(name string, mode os.FileMode) func(*testing.T, string) {
 		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
 			t.Fatal(err)
 		}
-	}
-}
-
-func put(t *testing.T, path, content string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
 	}
 }
 

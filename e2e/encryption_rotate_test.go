@@ -3,7 +3,6 @@ package e2e
 import (
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -19,10 +18,7 @@ var keyNames = regexp.MustCompile(`local-[0-9a-f]{8}`)
 // keysIn lists the names of the keys in a data directory's encryption file.
 func keysIn(t *testing.T, dir string) []string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, "encryption", "config.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := harness.ReadFile(t, filepath.Join(dir, "encryption", "config.yaml"))
 	return keyNames.FindAllString(string(data), -1)
 }
 
@@ -144,14 +140,9 @@ func TestChangedEncryptionKey(t *testing.T) {
 	s.Kubectl("", "create", "secret", "generic", "s", "--from-literal=key=value")
 	s.Stop()
 	file := filepath.Join(dir, "encryption", "config.yaml")
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := harness.ReadFile(t, file)
 	changed := regexp.MustCompile("secret: .*").ReplaceAllString(string(data), "secret: MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
-	if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, file, changed)
 	s = harness.Launch(t, dir)
 	if code := s.Wait(); code != harness.ExitFailure {
 		t.Errorf("the server ended with exit code %d", code)

@@ -2,11 +2,9 @@ package e2e
 
 import (
 	"bytes"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
@@ -98,59 +96,6 @@ spec: {resource: {group: "", resource: configmaps}}
 	// Switched off again, both can still be read.
 	s = harness.StartIn(t, dir, "--config", harness.ConfigFile(t, "apiServer: {encryption: {resources: []}}"))
 	harness.Contains(t, s.Kubectl("", "get", "configmap", "early", "late", "-o", "jsonpath={.items[*].data.key}"), "EarlyPlainText", "LatePlainText")
-}
-
-// TestProvidedEncryptionConfiguration: upstream's file is used instead of the
-// local key.
-func TestProvidedEncryptionConfiguration(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "data")
-	file := filepath.Join(t.TempDir(), "encryption.yaml")
-	content := `apiVersion: apiserver.config.k8s.io/v1
-kind: EncryptionConfiguration
-resources:
-- resources: [widgets.example.com]
-  providers:
-  - aesgcm: {keys: [{name: one, secret: MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=}]}
-`
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s := harness.StartIn(t, dir, "--config", harness.ConfigFile(t, fmt.Sprintf("apiServer: {encryption: {configFile: %s}}", file)))
-	k := kind{"example.com", "widgets", "widget", "Widget"}
-	define(t, s, k, k.definition("Namespaced"))
-	s.Kubectl(k.object("w", "spec: {text: PlainTextOfTheWidget}"), "create", "-f", "-")
-	s.Kubectl("", "create", "secret", "generic", "s", "--from-literal=key=value")
-	if code := s.Stop(); code != 0 {
-		t.Fatalf("the server ended with exit code %d", code)
-	}
-	if onDisk(t, dir, "PlainTextOfTheWidget") {
-		t.Error("the custom resource is on the disk in plain text")
-	}
-	if !onDisk(t, dir, "aesgcm:v1:one:") {
-		t.Error("nothing on the disk carries the mark of the configured provider")
-	}
-	if _, err := os.Stat(filepath.Join(dir, "encryption")); !os.IsNotExist(err) {
-		t.Errorf("a local key was made although the configuration brings its own: %v", err)
-	}
-}
-
-// TestAllResourcesCanBeEncrypted: the check of the configuration knows all
-// resources that the server stores.
-func TestAllResourcesCanBeEncrypted(t *testing.T) {
-	t.Parallel()
-	var stored []string
-	for _, name := range strings.Fields(shared.Server(t).Kubectl("", "api-resources", "--verbs=list,get,delete,create", "-o", "name")) {
-		_, group, _ := strings.Cut(name, ".")
-		if group == "" || strings.HasSuffix(group, ".k8s.io") && group != "events.k8s.io" { // those are stored as the core group's
-			stored = append(stored, name)
-		}
-	}
-	if len(stored) < 20 {
-		t.Fatalf("the server says that it has %v", stored)
-	}
-	file := harness.ConfigFile(t, "apiServer: {encryption: {resources: ["+strings.Join(stored, ", ")+"]}}")
-	harness.Contains(t, harness.Runs(t, harness.ExitOK, "config", "validate", file), "is valid")
 }
 
 // TestWorkloadsAreEncrypted: with the profile kubernetes, resources whose keys in etcd have

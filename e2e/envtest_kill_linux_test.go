@@ -60,8 +60,6 @@ func waitForKill(t *testing.T, assets string) {
 	if _, err := environment.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(os.Getenv("SCRATCH"), "started"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, filepath.Join(os.Getenv("SCRATCH"), "started"), "")
 	select {}
 }

@@ -2,11 +2,9 @@ package e2e
 
 import (
 	"bufio"
-	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -101,30 +99,5 @@ func TestEphemeralServerInADirectory(t *testing.T) {
 	}
 	if problems := harness.Problems(s.Log()); problems != "" {
 		t.Errorf("warnings:\n%s", problems)
-	}
-}
-
-// TestEphemeralServerKeepsData: a directory with data or with other files is refused,
-// and stays as it is.
-func TestEphemeralServerKeepsData(t *testing.T) {
-	t.Parallel()
-	used := filepath.Join(t.TempDir(), "data")
-	s := harness.StartIn(t, used)
-	s.Kubectl("", "create", "configmap", "one")
-	refused := func(dir string, parts ...string) {
-		t.Helper()
-		harness.Contains(t, harness.Runs(t, harness.ExitFailure, "server", "--ephemeral", "--data-dir", dir, "--port", "0"), append(parts, "choose")...)
-	}
-	refused(used, fmt.Sprintf("process id %d", s.PID()))
-	s.Stop()
-	refused(used, "has data", "which --ephemeral would remove at the end")
-	harness.Contains(t, harness.StartIn(t, used).Kubectl("", "get", "configmaps"), "one")
-	home := t.TempDir()
-	if err := os.WriteFile(filepath.Join(home, "letter.txt"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	refused(home, "letter.txt")
-	if entries, err := os.ReadDir(home); err != nil || len(entries) != 1 {
-		t.Errorf("left: %v, %v", entries, err)
 	}
 }

@@ -64,10 +64,7 @@ func TestExternalURL(t *testing.T) {
 		Env:  []string{"KUBE_HYPER_MINI_EXTERNAL_URL=" + mapped},
 	})
 	s.WaitReady()
-	written, err := os.ReadFile(s.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	written := harness.ReadFile(t, s.Kubeconfig)
 	harness.Contains(t, string(written), "server: "+mapped+"\n")
 	s.Kubectl("", "create", "configmap", "one")
 	harness.Contains(t, s.Status(), mapped)
@@ -100,9 +97,7 @@ func TestExternalURL(t *testing.T) {
 			t.Errorf("the cluster is %+v", cluster)
 		}
 		file := filepath.Join(t.TempDir(), "kubeconfig")
-		if err := os.WriteFile(file, []byte(printed), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		harness.WriteFile(t, file, printed)
 		if out, err := harness.Run(t, "", harness.KubectlBinary(t), "--kubeconfig", file, "get", "configmaps"); err != nil || !strings.Contains(out, "one") {
 			t.Errorf("at %s: %v\n%s", server, err, out)
 		}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -122,9 +121,7 @@ rules:
 - {level: Request, resources: [{group: "", resources: [configmaps]}], namespaces: [default]}
 - {level: None}
 `
-	if err := os.WriteFile(policy, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, policy, content)
 	s := harness.Start(t, "--config", harness.ConfigFile(t, "apiServer: {audit: {policyFile: "+policy+", logPath: "+log+"}}"))
 	s.Kubectl("", "create", "secret", "generic", "s", "--from-literal=key=TheSecret")
 	s.Kubectl("", "create", "configmap", "c", "--from-literal=key=TheConfigMap")
@@ -132,10 +129,7 @@ rules:
 	if code := s.Stop(); code != harness.ExitOK {
 		t.Errorf("the server ended with exit code %d", code)
 	}
-	data, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := harness.ReadFile(t, log)
 	type event struct {
 		Kind, Level, Verb string
 		User              struct{ Username string }

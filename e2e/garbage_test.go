@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -67,23 +66,6 @@ func (f family) hold(t *testing.T, name, finalizers string) {
 	}
 }
 
-func TestOrphanDeletion(t *testing.T) {
-	t.Parallel()
-	f := newFamily(t, shared.Server(t))
-	f.delete(t, "parent", metav1.DeletePropagationOrphan)
-	f.gone(t, "parent")
-	child, err := f.get(t, "child")
-	if err != nil {
-		t.Fatalf("the orphan: %v", err)
-	}
-	if len(child.GetOwnerReferences()) != 0 || child.GetDeletionTimestamp() != nil {
-		t.Errorf("the orphan has owners %v and deletion timestamp %v", child.GetOwnerReferences(), child.GetDeletionTimestamp())
-	}
-	if _, err := f.get(t, "grandchild"); err != nil {
-		t.Errorf("the grandchild still has its owner: %v", err)
-	}
-}
-
 // TestForegroundDeletion: the owner waits for dependents that block it.
 func TestForegroundDeletion(t *testing.T) {
 	t.Parallel()
@@ -106,28 +88,6 @@ func TestForegroundDeletion(t *testing.T) {
 	}
 	f.hold(t, "child", "null")
 	f.gone(t, "parent", "child", "grandchild")
-}
-
-// TestForegroundDeletionWaitsForBlockingOwnersOnly: a dependent that does not
-// block its owner is collected after it.
-func TestForegroundDeletionWaitsForBlockingOwnersOnly(t *testing.T) {
-	t.Parallel()
-	f := newFamily(t, shared.Server(t))
-	child, err := f.get(t, "child")
-	if err != nil {
-		t.Fatal(err)
-	}
-	reference := child.GetOwnerReferences()[0]
-	reference.BlockOwnerDeletion = nil
-	child.SetOwnerReferences([]metav1.OwnerReference{reference})
-	child.SetFinalizers([]string{"example.com/hold"})
-	if _, err := f.client.Update(t.Context(), child, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	f.delete(t, "parent", metav1.DeletePropagationForeground)
-	f.gone(t, "parent")
-	f.hold(t, "child", "null")
-	f.gone(t, "child", "grandchild")
 }
 
 // TestClusterScopedOwner: a cluster-scoped object may own namespaced ones of
@@ -156,31 +116,6 @@ metadata:
 	if _, err := f.get(t, "grandchild"); err != nil {
 		t.Errorf("the dependent of another owner: %v", err)
 	}
-}
-
-// TestOwnerThatDoesNotExist: a dependent whose owner does not exist is collected.
-func TestOwnerThatDoesNotExist(t *testing.T) {
-	t.Parallel()
-	f := newFamily(t, shared.Server(t))
-	parent, err := f.get(t, "parent")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ghost := owner(parent)
-	ghost.Name, ghost.UID = "ghost", "00000000-0000-0000-0000-000000000000"
-	custom(t, f.client, f.kind, "of-a-ghost", ghost)
-	custom(t, f.client, f.kind, "of-both", ghost, owner(parent))
-	f.gone(t, "of-a-ghost")
-	harness.Eventually(t, "the reference to the ghost is dropped", func() error {
-		both, err := f.client.Get(context.Background(), "of-both", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if n := len(both.GetOwnerReferences()); n != 1 {
-			return fmt.Errorf("%d owners", n)
-		}
-		return nil
-	})
 }
 
 // TestTypesWithoutClientsAreCollected: the garbage collector has the objects of a type

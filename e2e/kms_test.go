@@ -105,18 +105,17 @@ func (p *plugin) config(t *testing.T) string {
 	content := fmt.Sprintf(`apiVersion: apiserver.config.k8s.io/v1
 kind: EncryptionConfiguration
 resources:
-- resources: [secrets]
+- resources: [secrets, widgets.example.com]
   providers:
   - kms: {apiVersion: v2, name: vault, endpoint: "unix://%s", timeout: 3s}
 `, p.socket)
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, file, content)
 	return harness.ConfigFile(t, fmt.Sprintf("apiServer: {encryption: {configFile: %s}}", file))
 }
 
-// TestKMS: secrets are encrypted with a key that an outside plugin keeps, are
-// there after a restart, and the server is not ready without the plugin.
+// TestKMS: with upstream's file instead of the local key, secrets and custom resources are
+// encrypted with a key that an outside plugin keeps, are there after a restart, and the
+// server is not ready without the plugin.
 func TestKMS(t *testing.T) {
 	t.Parallel()
 	p := newPlugin(t)
@@ -125,13 +124,19 @@ func TestKMS(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	s := harness.StartIn(t, dir, "--config", config)
 	s.Kubectl("", "create", "secret", "generic", "s", "--from-literal=key=PlainTextOfTheSecret")
+	k := kind{"example.com", "widgets", "widget", "Widget"}
+	define(t, s, k, k.definition("Namespaced"))
+	s.Kubectl(k.object("w", "spec: {text: PlainTextOfTheWidget}"), "create", "-f", "-")
 	client, host := admin(t, s)
 	harness.Contains(t, healthy(t, client, host+"/readyz?verbose"), "[+]kms-providers ok")
 	if code := s.Stop(); code != harness.ExitOK {
 		t.Fatalf("the server ended with exit code %d", code)
 	}
-	if onDisk(t, dir, "PlainTextOfTheSecret") || !onDisk(t, dir, "k8s:enc:kms:v2:vault:") {
-		t.Error("the secret is on the disk in plain text, or nothing carries the plugin's mark")
+	if onDisk(t, dir, "PlainTextOf") || !onDisk(t, dir, "k8s:enc:kms:v2:vault:") {
+		t.Error("an object is on the disk in plain text, or nothing carries the plugin's mark")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "encryption")); !os.IsNotExist(err) {
+		t.Errorf("a local key was made although the configuration brings its own: %v", err)
 	}
 
 	s = harness.StartIn(t, dir, "--config", config)

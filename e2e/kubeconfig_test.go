@@ -14,10 +14,7 @@ import (
 func TestKubeconfigCommand(t *testing.T) {
 	t.Parallel()
 	s := shared.Server(t)
-	written, err := os.ReadFile(s.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	written := harness.ReadFile(t, s.Kubeconfig)
 	if printed := harness.Runs(t, harness.ExitOK, "kubeconfig", "--data-dir", s.Dir); printed != string(written) {
 		t.Error("the printed kubeconfig is not the one in the data directory")
 	}
@@ -51,7 +48,7 @@ func TestKubeconfigMerge(t *testing.T) {
 	t.Parallel()
 	s := shared.Server(t)
 	path := filepath.Join(t.TempDir(), "config")
-	put(t, path, "apiVersion: v1\nkind: Config\ncurrent-context: work\ncontexts: [{name: work, context: {cluster: work, user: me}}]\n")
+	harness.WriteFile(t, path, "apiVersion: v1\nkind: Config\ncurrent-context: work\ncontexts: [{name: work, context: {cluster: work, user: me}}]\n")
 	out, code := harness.CLIWith(t, []string{"KUBECONFIG=" + path}, "kubeconfig", "--data-dir", s.Dir, "--merge", "--context", "mini")
 	if code != harness.ExitOK {
 		t.Fatalf("exit code %d:\n%s", code, out)

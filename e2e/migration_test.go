@@ -2,11 +2,7 @@ package e2e
 
 import (
 	"fmt"
-	"strings"
 	"testing"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
@@ -49,52 +45,4 @@ spec: {resource: {group: %s, resource: %s}}
 	if want := k.group + "/v1beta1 small"; got != want {
 		t.Errorf("after the old version was dropped the object reads %q, want %q", got, want)
 	}
-}
-
-// TestAPIServices: one whose server does not answer is unavailable and nothing else is.
-func TestAPIServices(t *testing.T) {
-	t.Parallel()
-	s := harness.Start(t) // an unavailable API holds every namespace's deletion
-	k := newKind()
-	define(t, s, k, k.definition("Namespaced"))
-	s.Kubectl(`apiVersion: apiregistration.k8s.io/v1
-kind: APIService
-metadata: {name: v1.absent.example.com}
-spec:
-  group: absent.example.com
-  version: v1
-  groupPriorityMinimum: 1000
-  versionPriority: 10
-  insecureSkipTLSVerify: true
-  service: {namespace: default, name: absent}
-`, "create", "-f", "-")
-	harness.Eventually(t, "the absent server's API is unavailable", func() error {
-		out, err := s.TryKubectl("", "get", "--raw", "/apis/absent.example.com/v1")
-		if err == nil || !strings.Contains(out, "ServiceUnavailable") {
-			return fmt.Errorf("the answer is %s", out)
-		}
-		return nil
-	})
-	s.Kubectl(k.object("mine", ""), "create", "-f", "-")
-	s.Kubectl("", "delete", k.crd(), "mine")
-
-	// Upstream holds the deletion of namespaces: the absent API may have
-	// objects in them.
-	namespaces := s.Client().CoreV1().Namespaces()
-	ns := namespace(t, s)
-	if err := namespaces.Delete(t.Context(), ns, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	harness.Eventually(t, "the namespace says what holds it", func() error {
-		held, err := namespaces.Get(t.Context(), ns, metav1.GetOptions{})
-		if err != nil {
-			t.Fatalf("the namespace went without asking the absent API: %v", err)
-		}
-		return holds(held, map[corev1.NamespaceConditionType]string{corev1.NamespaceDeletionDiscoveryFailure: "absent.example.com/v1"})
-	})
-	s.Kubectl("", "delete", "apiservice", "v1.absent.example.com")
-	gone(t, "the namespace", func() error {
-		_, err := namespaces.Get(t.Context(), ns, metav1.GetOptions{})
-		return err
-	})
 }

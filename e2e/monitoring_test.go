@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -134,10 +133,7 @@ func dashboardExpressions(t *testing.T) (expressions []string) {
 
 func readKit(t *testing.T, name string, decode func([]byte) error) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(harness.Root(t), "packaging", "monitoring", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := harness.ReadFile(t, filepath.Join(harness.Root(t), "packaging", "monitoring", name))
 	if err := decode(data); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}

@@ -3,19 +3,13 @@ package e2e
 import (
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
-
-	"k8s.io/client-go/util/keyutil"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
@@ -23,8 +17,8 @@ import (
 // provider is a running OpenID Connect issuer. Its only user is jane@example.org of the
 // group devs, its clients are kube-hyper-mini and other.
 type provider struct {
+	*harness.Process
 	url, ca string // ca is a file
-	stop    func()
 }
 
 // startProvider runs an issuer until the test ends.
@@ -33,39 +27,14 @@ func startProvider(t *testing.T) *provider {
 	binary := harness.Build(t, filepath.Join(harness.Root(t), "e2e", "oidc"), "./issuer", "issuer")
 	dir, address := t.TempDir(), harness.FreeAddress(t)
 	p := &provider{url: "https://" + address, ca: filepath.Join(dir, "ca.crt")}
-	ca, key := newAuthority(t, "issuer", time.Hour), newKey(t)
-	put(t, p.ca, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.crt.Raw})))
-	encoded, err := keyutil.MarshalPrivateKeyToPEM(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(3), Subject: pkix.Name{CommonName: "issuer"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	crtFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
-	put(t, keyFile, string(encoded))
-	put(t, crtFile, string(signPEM(t, template, ca.crt, key.Public(), ca.key)))
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(binary, "-listen", address, "-cert", crtFile, "-key", keyFile)
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p.stop = sync.OnceFunc(func() {
-		_ = cmd.Process.Kill() // it keeps nothing
-		_ = cmd.Wait()         // killed
+	ca := harness.NewAuthority(t, "issuer")
+	harness.WriteFile(t, p.ca, string(harness.EncodeCertificate(ca.Certificate)))
+	crt, key := ca.Issue(t, &x509.Certificate{
+		Subject: pkix.Name{CommonName: "issuer"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
-	t.Cleanup(func() {
-		p.stop()
-		_ = log.Close()
-		if said, err := os.ReadFile(log.Name()); t.Failed() {
-			t.Logf("the issuer says: %v\n%s", err, said)
-		}
-	})
+	pair := filepath.Join(dir, "tls")
+	harness.WritePair(t, pair, crt, key)
+	p.Process = harness.StartProcess(t, exec.Command(binary, "-listen", address, "-cert", pair+".crt", "-key", pair+".key"))
 	harness.Eventually(t, "the issuer listens", func() error {
 		connection, err := net.Dial("tcp", address)
 		if err != nil {
@@ -79,10 +48,7 @@ func startProvider(t *testing.T) *provider {
 // texts returns the blocks "text" of a section of a help topic.
 func texts(t *testing.T, topic, heading string) []string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(harness.Root(t), harness.Topic(topic)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := harness.ReadFile(t, filepath.Join(harness.Root(t), harness.Topic(topic)))
 	_, section, _ := strings.Cut(string(data), heading+"\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	var list []string
@@ -104,10 +70,7 @@ func TestLogin(t *testing.T) {
 		t.Fatalf("the topic has %d blocks", len(blocks))
 	}
 	p := startProvider(t)
-	ca, err := os.ReadFile(p.ca)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ca := harness.ReadFile(t, p.ca)
 	example := "-----BEGIN CERTIFICATE-----\n      ...\n      -----END CERTIFICATE-----"
 	configuration := strings.ReplaceAll(blocks[1], "https://dex.example.org", p.url)
 	if !strings.Contains(configuration, example) {
@@ -115,7 +78,7 @@ func TestLogin(t *testing.T) {
 	}
 	configuration = strings.ReplaceAll(configuration, example, strings.ReplaceAll(strings.TrimSpace(string(ca)), "\n", "\n      "))
 	file := filepath.Join(t.TempDir(), "authentication.yaml")
-	put(t, file, configuration)
+	harness.WriteFile(t, file, configuration)
 	config := harness.ConfigFile(t, "apiServer: {authentication: {configFile: "+file+"}}")
 	s := harness.Start(t, "--config", config)
 
@@ -158,6 +121,7 @@ func TestLogin(t *testing.T) {
 	}
 	jane := kubeconfig("kube-hyper-mini")
 	var out string
+	var err error
 	harness.Eventually(t, "the server has fetched the issuer's keys", func() error {
 		out, err = shell(jane, "kubectl auth whoami")
 		if err != nil {
@@ -195,6 +159,6 @@ func loginFindings(t *testing.T, s *harness.Server, p *provider, env []string, k
 	}
 	s.WaitLog("expected audience")
 	harness.Contains(t, examined(other), "FAILURE  credentials: "+s.RESTConfig().Host, "it refuses the credentials", "the log of the server says why", "1 finding")
-	p.stop()
+	p.Stop(os.Kill)
 	harness.Contains(t, examined(kubeconfig("kube-hyper-mini")), "FAILURE  ", "the command of the kubeconfig that makes the credentials fails", "1 finding")
 }

@@ -236,7 +236,7 @@ func planeKubeconfig(t *testing.T, s *harness.Server, plane, dir string) []byte 
 	}
 	for _, user := range config.AuthInfos {
 		if dir != "" {
-			user.ClientCertificateData, user.ClientKeyData = readFile(t, filepath.Join(dir, "admin.crt")), readFile(t, filepath.Join(dir, "admin.key"))
+			user.ClientCertificateData, user.ClientKeyData = harness.ReadFile(t, filepath.Join(dir, "admin.crt")), harness.ReadFile(t, filepath.Join(dir, "admin.key"))
 		}
 	}
 	data, err := clientcmd.Write(*config)

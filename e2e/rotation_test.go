@@ -14,7 +14,6 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -93,15 +92,6 @@ func moreAnswers(t *testing.T, clients []*runningClient) {
 	}
 }
 
-func readFile(t *testing.T, path string) []byte {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
-
 // withToken is the kubeconfig of a service account.
 func withToken(t *testing.T, s *harness.Server, account string) []byte {
 	t.Helper()
@@ -112,7 +102,7 @@ func createKubeconfig(t *testing.T, s *harness.Server, args ...string) []byte {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "created.kubeconfig")
 	harness.Runs(t, harness.ExitOK, append([]string{"kubeconfig", "create", "--data-dir", s.Dir, "--output", file}, args...)...)
-	return readFile(t, file)
+	return harness.ReadFile(t, file)
 }
 
 func certs(t *testing.T, s *harness.Server, args ...string) string {
@@ -128,7 +118,7 @@ func TestRotation(t *testing.T) {
 	s := harness.Start(t, "--port", port)
 	s.Kubectl("", "create", "serviceaccount", "robot")
 	kept := keptToken(t, s, "default")
-	old := readFile(t, s.Kubeconfig)
+	old := harness.ReadFile(t, s.Kubeconfig)
 	jane := userKubeconfig(t, s, "jane")
 	clients := []*runningClient{
 		newClient(t, "the administrator on fresh connections", old, true),
@@ -144,7 +134,7 @@ func TestRotation(t *testing.T) {
 	defer running.Wait()
 	defer stop()
 
-	oldCA := string(readFile(t, filepath.Join(s.Dir, "pki", "server-ca.crt")))
+	oldCA := string(harness.ReadFile(t, filepath.Join(s.Dir, "pki", "server-ca.crt")))
 	var joe []byte
 	kinds := []string{"server", "client", "front-proxy", "service-account"}
 	for _, kind := range kinds {
@@ -152,14 +142,14 @@ func TestRotation(t *testing.T) {
 		moreAnswers(t, clients)
 		// What the new one signs is accepted at once.
 		joe = userKubeconfig(t, s, "joe")
-		for name, kubeconfig := range map[string][]byte{"the administrator": readFile(t, s.Kubeconfig), "a new user": joe, "a new token": withToken(t, s, "default/robot")} {
+		for name, kubeconfig := range map[string][]byte{"the administrator": harness.ReadFile(t, s.Kubeconfig), "a new user": joe, "a new token": withToken(t, s, "default/robot")} {
 			if err := newClient(t, name, kubeconfig, true).ask(t.Context()); err != nil {
 				t.Errorf("after the rotation of %s, %s: %v", kind, name, err)
 			}
 		}
 	}
 	harness.Contains(t, certs(t, s, "list"), "signs client certificates", "dropped at", "verifies service account tokens")
-	awaitRootCA(t, s, string(readFile(t, filepath.Join(s.Dir, "pki", "server-ca.crt"))))
+	awaitRootCA(t, s, string(harness.ReadFile(t, filepath.Join(s.Dir, "pki", "server-ca.crt"))))
 	if problems := harness.Problems(s.Log()); problems != "" {
 		t.Errorf("the rotations logged:\n%s", problems)
 	}
@@ -183,7 +173,7 @@ func TestRotation(t *testing.T) {
 	for _, kind := range kinds {
 		certs(t, s, "rotate", kind, "--finish")
 	}
-	newCA := string(readFile(t, filepath.Join(s.Dir, "pki", "server-ca.crt")))
+	newCA := string(harness.ReadFile(t, filepath.Join(s.Dir, "pki", "server-ca.crt")))
 	if strings.Contains(newCA, strings.TrimSpace(oldCA)) {
 		t.Error("the old authority of servers is still trusted")
 	}
@@ -196,7 +186,7 @@ func TestRotation(t *testing.T) {
 			return nil
 		})
 	}
-	for name, kubeconfig := range map[string][]byte{"the administrator's new kubeconfig": readFile(t, s.Kubeconfig), "a user of the overlap": joe} {
+	for name, kubeconfig := range map[string][]byte{"the administrator's new kubeconfig": harness.ReadFile(t, s.Kubeconfig), "a user of the overlap": joe} {
 		if err := newClient(t, name, kubeconfig, true).ask(t.Context()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -242,7 +232,7 @@ func awaitAuthenticationConfig(t *testing.T, s *harness.Server) {
 			return err
 		}
 		for key, file := range map[string]string{"client-ca-file": "client-ca.crt", "requestheader-client-ca-file": "front-proxy-ca.crt"} {
-			want := string(readFile(t, filepath.Join(s.Dir, "pki", file)))
+			want := string(harness.ReadFile(t, filepath.Join(s.Dir, "pki", file)))
 			if strings.TrimSpace(found.Data[key]) != strings.TrimSpace(want) {
 				return fmt.Errorf("%s has %d certificates, want that of %s", key, strings.Count(found.Data[key], "BEGIN"), file)
 			}
@@ -257,7 +247,7 @@ func TestRotationContinuesAfterAKill(t *testing.T) {
 	t.Parallel()
 	port := fmt.Sprint(harness.FreePort(t))
 	s := harness.Start(t, "--port", port)
-	old := readFile(t, s.Kubeconfig)
+	old := harness.ReadFile(t, s.Kubeconfig)
 	var rotating sync.WaitGroup
 	rotating.Go(func() { harness.CLI(t, "certs", "rotate", "client", "--data-dir", s.Dir) })
 	harness.Eventually(t, "the rotation has begun", func() error {
@@ -291,7 +281,7 @@ func TestRotationOfAStoppedServer(t *testing.T) {
 	t.Parallel()
 	port := fmt.Sprint(harness.FreePort(t))
 	s := harness.Start(t, "--port", port)
-	old := readFile(t, s.Kubeconfig)
+	old := harness.ReadFile(t, s.Kubeconfig)
 	s.Stop()
 	harness.Contains(t, harness.Runs(t, harness.ExitUsage, "certs", "rotate", "etcd", "--data-dir", s.Dir), "allowed: client, front-proxy, server, service-account")
 	harness.Contains(t, harness.Runs(t, harness.ExitUsage, "certs", "rotate", "client", "--overlap", "-1s", "--data-dir", s.Dir), "negative")
@@ -314,7 +304,7 @@ func TestRevokeAdmin(t *testing.T) {
 	port, journal := fmt.Sprint(harness.FreePort(t)), t.TempDir()
 	config := harness.ConfigFile(t, fmt.Sprintf("journal: {destination: %q, interval: 100ms}\n", journal))
 	s := harness.Start(t, "--port", port, "--config", config)
-	admin := newClient(t, "the administrator of before", readFile(t, s.Kubeconfig), false)
+	admin := newClient(t, "the administrator of before", harness.ReadFile(t, s.Kubeconfig), false)
 	jane := newClient(t, "a user", userKubeconfig(t, s, "jane"), false)
 	for _, c := range []*runningClient{admin, jane} {
 		if err := c.ask(t.Context()); err != nil {
@@ -322,9 +312,7 @@ func TestRevokeAdmin(t *testing.T) {
 		}
 	}
 	revoked := filepath.Join(t.TempDir(), "revoked.kubeconfig")
-	if err := os.WriteFile(revoked, readFile(t, s.Kubeconfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, revoked, string(harness.ReadFile(t, s.Kubeconfig)))
 	harness.Contains(t, certs(t, s, "revoke-admin"), s.Kubeconfig)
 	harness.Contains(t, harness.Runs(t, harness.ExitFailure, "kubeconfig", "create", "joe", "--kubeconfig", revoked), "refuses the credentials", "revoked")
 	if err := admin.ask(t.Context()); err == nil || !strings.Contains(err.Error(), "Unauthorized") {
@@ -391,18 +379,8 @@ func TestTokenSecretIsRecreatedAfterRotation(t *testing.T) {
 		if _, err := s.TryKubectl("", "patch", "secret", "robot", "--type=json", "-p", `[{"op":"remove","path":"/data/token"}]`); err != nil {
 			return err
 		}
-		var token string
-		harness.Eventually(t, "the secret has a token", func() error {
-			secret, err := s.Client().CoreV1().Secrets("default").Get(t.Context(), "robot", metav1.GetOptions{})
-			if err == nil && len(secret.Data[corev1.ServiceAccountTokenKey]) == 0 {
-				err = errors.New("it has none")
-			}
-			if err == nil {
-				token = string(secret.Data[corev1.ServiceAccountTokenKey])
-			}
-			return err
-		})
-		if token == old {
+		s.Await("jsonpath={.data.token}", "secret/robot")
+		if s.Kubectl("", "get", "secret", "robot", "-o", "go-template={{.data.token | base64decode}}") == old {
 			return errors.New("it is that of before: the controller has not followed yet")
 		}
 		return nil

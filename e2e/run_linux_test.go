@@ -328,9 +328,7 @@ func TestRunKeepsItsDirectory(t *testing.T) {
 		"10-namespace.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: team}\n",
 		"kustomization.yml": "kind: Widget\napiVersion: example.com/v1\nmetadata: {name: one, namespace: team}\nspec: {size: 3}\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		harness.WriteFile(t, filepath.Join(dir, name), text)
 	}
 	crds := filepath.Join(r.scratch, "crds")
 	if err := os.Mkdir(crds, 0o700); err != nil {

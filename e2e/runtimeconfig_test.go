@@ -3,7 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -116,9 +115,7 @@ func TestNodeAuthorizerIsRefused(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "authorization.yaml")
 	content := "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers: [{type: Node, name: node}, {type: RBAC, name: rbac}]\n"
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, file, content)
 	config := harness.ConfigFile(t, "apiServer: {authorization: {configFile: "+file+"}}\n")
 	harness.Contains(t, harness.Runs(t, harness.ExitUsage, "config", "validate", config), "apiServer.authorization.configFile", `"node" is of type Node`, "remove it")
 }
@@ -135,10 +132,7 @@ kind: ClusterRole
 metadata: {name: attest}
 rules: [{apiGroups: [certificates.k8s.io], resources: [signers], resourceNames: [example.com/*], verbs: [attest]}]
 `, "create", "-f", "-")
-	authority, err := os.ReadFile(filepath.Join(s.Dir, "pki", "server-ca.crt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	authority := harness.ReadFile(t, filepath.Join(s.Dir, "pki", "server-ca.crt"))
 	bundle := fmt.Sprintf("apiVersion: certificates.k8s.io/v1beta1\nkind: ClusterTrustBundle\nmetadata: {name: 'example.com:signer:one'}\nspec: {signerName: example.com/signer, trustBundle: %q}\n", authority)
 	create := []string{"create", "-f", "-", "--as=jane"}
 	harness.Eventually(t, "jane may create bundles", func() error {

@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,10 +30,7 @@ func TestScrapeIdentity(t *testing.T) {
 	issue()
 	read := func(name string) []byte {
 		t.Helper()
-		data, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := harness.ReadFile(t, filepath.Join(dir, name))
 		return data
 	}
 	roots := x509.NewCertPool()

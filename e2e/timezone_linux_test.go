@@ -25,9 +25,7 @@ func TestTimeZones(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := "apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\nbackup: {schedule: CRON_TZ=Europe/Berlin 0 3 * * *}\n"
-	if err := os.WriteFile(filepath.Join(root, "config.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, filepath.Join(root, "config.yaml"), text)
 	cmd := exec.CommandContext(t.Context(), "/program", "config", "validate", "/config.yaml")
 	cmd.Dir, cmd.Env, cmd.SysProcAttr = "/", []string{"HOME=/"}, &syscall.SysProcAttr{Chroot: root}
 	if out, err := cmd.CombinedOutput(); err != nil {

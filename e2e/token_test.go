@@ -14,9 +14,7 @@ import (
 func outsider(t *testing.T, s *harness.Server, credentials ...string) func(args ...string) (string, error) {
 	t.Helper()
 	ca := filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(ca, s.RESTConfig().CAData, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, ca, string(s.RESTConfig().CAData))
 	access := append([]string{"--kubeconfig", os.DevNull, "--server", s.RESTConfig().Host, "--certificate-authority", ca}, credentials...)
 	return func(args ...string) (string, error) {
 		return harness.Run(t, "", harness.KubectlBinary(t), append(access, args...)...)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -56,9 +55,7 @@ func traced(t *testing.T, address string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "tracing.yaml")
 	content := fmt.Sprintf("apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\nendpoint: %s\nsamplingRatePerMillion: 1000000\n", address)
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, file, content)
 	return harness.ConfigFile(t, "apiServer: {tracing: {configFile: "+file+"}}")
 }
 

@@ -1,20 +1,16 @@
 package e2e
 
 import (
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"k8s.io/client-go/util/keyutil"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
@@ -25,25 +21,9 @@ func issued(t *testing.T, dir, authority, name string, template *x509.Certificat
 	t.Helper()
 	pki := filepath.Join(dir, "pki")
 	certFile, keyFile = filepath.Join(pki, name+".crt"), filepath.Join(pki, name+".key")
-	keyPEM, err := keyutil.MakeEllipticPrivateKeyPEM()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(keyFile, keyPEM, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	template.SerialNumber = big.NewInt(time.Now().UnixNano())
-	if template.NotBefore.IsZero() {
-		template.NotBefore = time.Now().Add(-time.Hour)
-	}
-	template.NotAfter = time.Now().Add(24 * time.Hour)
 	template.KeyUsage = x509.KeyUsageDigitalSignature
-	ca, caKey := readCertificate(t, filepath.Join(pki, authority+".crt")), readKey(t, filepath.Join(pki, authority+".key"))
-	der, err := x509.CreateCertificate(rand.Reader, template, ca, readKey(t, keyFile).Public(), caKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	writePEM(t, certFile, "CERTIFICATE", der)
+	crt, key := harness.ReadAuthority(t, filepath.Join(pki, authority)).Issue(t, template)
+	harness.WritePair(t, filepath.Join(pki, name), crt, key)
 	return certFile, keyFile
 }
 
@@ -70,7 +50,7 @@ func TestTrustAndSigning(t *testing.T) {
 	}
 	place := func(name string) string { return filepath.Join(elsewhere, "pki", name) }
 	// A second authority in the bundle, another in the configuration.
-	bundle := append(readFile(t, place("added-ca.crt")), readFile(t, filepath.Join(pki, "client-ca.crt"))...)
+	bundle := append(harness.ReadFile(t, place("added-ca.crt")), harness.ReadFile(t, filepath.Join(pki, "client-ca.crt"))...)
 	if err := os.WriteFile(filepath.Join(pki, "client-ca.crt"), bundle, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +84,7 @@ apiServer: {authentication: {clientCAFile: %q, serviceAccountKeyFiles: [%q]}}
 			t.Errorf("the %s token is refused: %s", name, out)
 		}
 	}
-	awaitRootCA(t, s, string(readFile(t, place("company-ca.crt"))))
+	awaitRootCA(t, s, string(harness.ReadFile(t, place("company-ca.crt"))))
 
 	served := servedCertificate(t, s)
 	if served.Issuer.CommonName != "our company-ca" {
@@ -121,20 +101,11 @@ apiServer: {authentication: {clientCAFile: %q, serviceAccountKeyFiles: [%q]}}
 
 func writePKCS8(t *testing.T, file string) {
 	t.Helper()
-	sec1, err := keyutil.MakeEllipticPrivateKeyPEM()
+	der, err := x509.MarshalPKCS8PrivateKey(harness.NewAuthority(t, "any").Key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	block, _ := pem.Decode(sec1)
-	key, err := x509.ParseECPrivateKey(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	writePEM(t, file, "PRIVATE KEY", der)
+	harness.WriteFile(t, file, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
 }
 
 // TestRefusedServingCertificates names the field, and leaves no data

@@ -45,7 +45,7 @@ func TestUntrustedWatches(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)
 	s.Kubectl("", "create", "clusterrolebinding", "jane", "--clusterrole=cluster-admin", "--user=jane")
-	admin := newClient(t, "the administrator", readFile(t, s.Kubeconfig), false).watchSecrets(t)
+	admin := newClient(t, "the administrator", harness.ReadFile(t, s.Kubeconfig), false).watchSecrets(t)
 	jane := newClient(t, "jane", userKubeconfig(t, s, "jane"), false).watchSecrets(t)
 	ends := func(name string, w watch.Interface) {
 		t.Helper()
@@ -71,7 +71,7 @@ func TestUntrustedWatches(t *testing.T) {
 func TestWebhookIsNoCommand(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)
-	key := string(readFile(t, s.Dir+"/encryption/config.yaml"))
+	key := string(harness.ReadFile(t, s.Dir+"/encryption/config.yaml"))
 	s.Kubectl(`apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: deputy}
@@ -91,7 +91,7 @@ webhooks:
 		harness.Contains(t, out, "system:kube-hyper-mini:webhooks", "cannot post path")
 		return nil
 	})
-	if now := string(readFile(t, s.Dir+"/encryption/config.yaml")); now != key {
+	if now := string(harness.ReadFile(t, s.Dir+"/encryption/config.yaml")); now != key {
 		t.Error("the webhook has rotated the encryption key")
 	}
 }

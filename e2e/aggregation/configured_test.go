@@ -20,21 +20,6 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-func writeFile(t testing.TB, name, content string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-// serverConfig is a configuration file with some fields.
-func serverConfig(t testing.TB, fields string) string {
-	t.Helper()
-	return writeFile(t, "config.yaml", "apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\n"+fields)
-}
-
 // backends are an aggregated API server and a webhook of a test.
 type backends struct {
 	ca        *authority
@@ -59,6 +44,13 @@ func (b backends) refer(t *testing.T, e *environment, group string) (namespace s
 	if _, err := e.Client().Discovery().ServerResourcesForGroupVersion(group + "/v1alpha1"); err != nil {
 		t.Errorf("discovery through the aggregator: %v", err)
 	}
+	// Its type can be read only, and holds no namespace.
+	doomed := unique("doomed")
+	e.createNamespace(doomed)
+	if err := e.Client().CoreV1().Namespaces().Delete(t.Context(), doomed, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.gone(namespaces, "", doomed)
 	w := &webhooks{environment: e, ca: b.ca}
 	namespace = unique("configured")
 	e.createNamespace(namespace)
@@ -73,7 +65,7 @@ func TestConfiguredEndpoints(t *testing.T) {
 	t.Parallel()
 	const group = "configured.example.com"
 	b := newBackends(t, group)
-	config := serverConfig(t, fmt.Sprintf("serviceEndpoints:\n- {namespace: configured, name: api, targets: [%q]}\n- {namespace: %s, name: %s, targets: [%q]}\n",
+	config := harness.ConfigFile(t, fmt.Sprintf("serviceEndpoints:\n- {namespace: configured, name: api, targets: [%q]}\n- {namespace: %s, name: %s, targets: [%q]}\n",
 		b.api, hookNamespace, hookService, b.hook))
 	first := newEnvironment(t, "--config", config)
 	namespace := b.refer(t, first, group)
@@ -124,7 +116,7 @@ func (e *environment) waitStatus(namespace, name, text string) (message string) 
 func TestServiceEndpointPolicy(t *testing.T) {
 	t.Parallel()
 	b := newBackends(t, "policy.example.com")
-	config := serverConfig(t, `serviceEndpointPolicy: {deniedNetworks: [127.0.0.0/8, "::1"]}`+"\n")
+	config := harness.ConfigFile(t, `serviceEndpointPolicy: {deniedNetworks: [127.0.0.0/8, "::1"]}`+"\n")
 	e := newEnvironment(t, "--config", config)
 	open, closed := b.api, target(harness.FreePort(t))
 	statuses := map[string][]string{}
@@ -154,13 +146,14 @@ func TestEgress(t *testing.T) {
 	const group = "configured.example.com"
 	b := newBackends(t, group)
 	proxy := newConnectProxy(t)
-	selector := writeFile(t, "egress.yaml", `apiVersion: apiserver.k8s.io/v1beta1
+	selector := filepath.Join(t.TempDir(), "egress.yaml")
+	harness.WriteFile(t, selector, `apiVersion: apiserver.k8s.io/v1beta1
 kind: EgressSelectorConfiguration
 egressSelections:
 - name: cluster
   connection: {proxyProtocol: HTTPConnect, transport: {uds: {udsName: `+proxy.socket+`}}}
 `)
-	e := newEnvironment(t, "--config", serverConfig(t, "apiServer: {flags: {egress-selector-config-file: "+selector+"}}\n"))
+	e := newEnvironment(t, "--config", harness.ConfigFile(t, "apiServer: {flags: {egress-selector-config-file: "+selector+"}}\n"))
 	e.endpoint("configured", "api", b.api)
 	e.endpoint(hookNamespace, hookService, b.hook)
 	b.refer(t, e, group)

@@ -95,7 +95,7 @@ func TestConversionWebhook(t *testing.T) {
 // withoutConverter stops the converter: the other version cannot be read, and
 // has the reason; the stored one can.
 func withoutConverter(t *testing.T, w *webhooks, r *replica, name string, v1, v2 dynamic.ResourceInterface) {
-	r.stop(syscall.SIGTERM)
+	r.Stop(syscall.SIGTERM)
 	harness.Eventually(t, "v2 cannot be read", func() error {
 		_, err := v2.Get(t.Context(), name, metav1.GetOptions{})
 		if err == nil || !strings.Contains(err.Error(), "no target of service webhooks/hook accepts a connection") {

@@ -28,17 +28,9 @@ func (e *environment) crdClient() apiextensions.Interface {
 	return client
 }
 
-// definition has versions v1 (stored) and v2 of a type with free content, or
-// only with the named properties of spec.data.
-func definition(group string, data ...string) *apiextensionsv1.CustomResourceDefinition {
+// definition has versions v1 (stored) and v2 of a type with free content.
+func definition(group string) *apiextensionsv1.CustomResourceDefinition {
 	root := &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)}
-	if len(data) > 0 {
-		properties := map[string]apiextensionsv1.JSONSchemaProps{}
-		for _, name := range data {
-			properties[name] = apiextensionsv1.JSONSchemaProps{Type: "string"}
-		}
-		root = &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"data": {Type: "object", Properties: properties}}}
-	}
 	version := func(name string, stored bool) apiextensionsv1.CustomResourceDefinitionVersion {
 		return apiextensionsv1.CustomResourceDefinitionVersion{
 			Name: name, Served: true, Storage: stored, Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: root},
@@ -84,9 +76,8 @@ func widget(group, version string, data map[string]any) *unstructured.Unstructur
 }
 
 // Specs: "should be able to deny custom resource creation, update and
-// deletion", "should mutate custom resource", "should mutate custom resource
-// with different stored version", "should mutate custom resource with
-// pruning".
+// deletion", "should mutate custom resource" and "should mutate custom resource
+// with different stored version".
 func customResources(t *testing.T, w *webhooks, namespace string) {
 	group := unique("g") + ".example.com"
 	w.define(definition(group))
@@ -121,10 +112,6 @@ func customResources(t *testing.T, w *webhooks, namespace string) {
 	}
 
 	t.Run("mutated", func(t *testing.T) { mutatedCustomResources(t, w, namespace, group) })
-	t.Run("pruned", func(t *testing.T) {
-		bound, inner := w.forTest(t)
-		mutateAndPrune(t, bound, inner)
-	})
 }
 
 // mutateWidgets registers the two stages of agnhost's mutation.
@@ -158,26 +145,6 @@ func mutatedCustomResources(t *testing.T, w *webhooks, namespace, group string) 
 			return err
 		}
 		return stages(changed, "mutation-stage-1", "mutation-stage-2")
-	})
-}
-
-func mutateAndPrune(t *testing.T, w *webhooks, namespace string) {
-	group := unique("g") + ".example.com"
-	w.define(definition(group, "mutation-start", "mutation-stage-1")) // not stage 2
-	w.mutateWidgets(namespace, group)
-	widgets := w.Dynamic().Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "widgets"}).Namespace(namespace)
-	harness.Eventually(t, "creation is mutated", func() error {
-		created, err := widgets.Create(t.Context(), widget(group, "v1", map[string]any{"mutation-start": "yes"}), metav1.CreateOptions{})
-		if err != nil {
-			return err
-		}
-		if err := stages(created, "mutation-stage-1"); err != nil {
-			return err
-		}
-		if stages(created, "mutation-stage-2") == nil {
-			t.Errorf("what the schema does not have was not pruned: %v", created.Object["data"])
-		}
-		return nil
 	})
 }
 

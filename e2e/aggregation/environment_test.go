@@ -1,17 +1,15 @@
 package aggregation
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"net"
+	"strconv"
 	"strings"
 	"testing"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,8 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
@@ -30,6 +26,7 @@ import (
 var (
 	serviceEndpoints = schema.GroupVersionResource{Group: "kube-hyper-mini.io", Version: "v1alpha1", Resource: "serviceendpoints"}
 	apiServices      = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+	namespaces       = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	configMaps       = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 )
 
@@ -47,6 +44,8 @@ func newEnvironment(t testing.TB, args ...string) *environment {
 
 // forTest returns the same environment for a subtest, which its failures fail.
 func (e *environment) forTest(t testing.TB) *environment { return &environment{e.For(t), t} }
+
+func target(port int) string { return "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
 func unique(prefix string) string { return prefix + "-" + rand.String(6) }
 
@@ -169,28 +168,6 @@ func (e *environment) waitUnreachable(group string) (message string) {
 	return message
 }
 
-// kubeconfigOf writes a kubeconfig of a service account, as a pod would have.
-func (e *environment) kubeconfigOf(namespace, name string) string {
-	e.t.Helper()
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}}
-	token, err := e.Client().CoreV1().ServiceAccounts(namespace).CreateToken(context.Background(), name, request, metav1.CreateOptions{})
-	if err != nil {
-		e.t.Fatalf("make a token of service account %s/%s: %v", namespace, name, err)
-	}
-	admin := e.RESTConfig()
-	config := clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: admin.Host, CertificateAuthorityData: admin.CAData, CertificateAuthority: admin.CAFile}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"u": {Token: token.Status.Token}},
-		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "u"}},
-		CurrentContext: "c",
-	}
-	path := filepath.Join(e.t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(config, path); err != nil {
-		e.t.Fatal(err)
-	}
-	return path
-}
-
 // as returns a client configuration that impersonates the user.
 func (e *environment) as(user string, groups ...string) *rest.Config {
 	config := e.RESTConfig()
@@ -211,13 +188,4 @@ func (e *environment) gone(resource schema.GroupVersionResource, namespace, name
 		}
 		return errors.New("it is there")
 	})
-}
-
-func readFile(t testing.TB, path string) string {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
 }

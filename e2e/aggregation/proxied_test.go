@@ -172,8 +172,9 @@ func TestProxiedRequests(t *testing.T) {
 // auditedConfig is a configuration with an audit log.
 func auditedConfig(t *testing.T, auditLog string) string {
 	t.Helper()
-	policy := writeFile(t, "policy.yaml", "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n")
-	return serverConfig(t, "apiServer: {audit: {policyFile: "+policy+", logPath: "+auditLog+"}}\n")
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	harness.WriteFile(t, policy, "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n")
+	return harness.ConfigFile(t, "apiServer: {audit: {policyFile: "+policy+", logPath: "+auditLog+"}}\n")
 }
 
 // audited waits for the audit event of a request to a subresource of

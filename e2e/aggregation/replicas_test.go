@@ -10,7 +10,6 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -19,7 +18,7 @@ import (
 
 // replica is one process of a webhook server.
 type replica struct {
-	*process
+	*harness.Process
 	name  string
 	port  int
 	files certificateFiles
@@ -34,7 +33,7 @@ func (w *webhooks) replica(t *testing.T, name string) *replica {
 
 func (r *replica) launch(t *testing.T, w *webhooks) {
 	t.Helper()
-	r.process = start(t, hookBinary(t), "serve", "--listen", fmt.Sprintf("127.0.0.1:%d", r.port), "--name", r.name,
+	r.Process = start(t, hookBinary(t), "serve", "--listen", fmt.Sprintf("127.0.0.1:%d", r.port), "--name", r.name,
 		"--tls-cert-file", r.files.certificate, "--tls-private-key-file", r.files.key)
 	w.waitServing(r.port)
 }
@@ -76,7 +75,7 @@ func TestWebhookReplicas(t *testing.T) {
 
 	// A new certificate of the same CA, on new connections.
 	two.files.renew(t, w.ca, hookHost)
-	two.stop(syscall.SIGTERM)
+	two.Stop(syscall.SIGTERM)
 	two.launch(t, w)
 	w.waitAdmitted(namespace, harmless, admittedBy("two"))
 
@@ -85,7 +84,7 @@ func TestWebhookReplicas(t *testing.T) {
 	old := w.ca
 	w.ca = other
 	two.files.renew(t, other, hookHost)
-	two.stop(syscall.SIGTERM)
+	two.Stop(syscall.SIGTERM)
 	two.launch(t, w)
 	_ = w.waitDenied(namespace, harmless, "unknown authority")
 	w.change(func(hook *admissionregistrationv1.MutatingWebhook) {
@@ -104,7 +103,7 @@ func TestWebhookReplicas(t *testing.T) {
 			bound.waitAdmitted(namespace, harmless, admittedBy("two"))
 			bound.endpoint(hookNamespace, hookService, target(two.port), target(one.port), target(harness.FreePort(t)))
 			bound.waitReachable(hookNamespace, hookService, "2/3")
-			endUnderLoad(t, bound, namespace, policy, func() { two.stop(signal) })
+			endUnderLoad(t, bound, namespace, policy, func() { two.Stop(signal) })
 		})
 		two.launch(t, w) // the subtest would end it
 	}
@@ -196,30 +195,4 @@ func TestWebhookThatNeverAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.waitAdmitted(namespace, harmless, func(*corev1.ConfigMap) error { return nil })
-}
-
-// TestDefaultsAfterMutation has a webhook add to a role binding a subject
-// without the field that upstream's API has a default for.
-//
-// Spec: "should mutate pod and apply defaults after mutation" (role bindings).
-func TestDefaultsAfterMutation(t *testing.T) {
-	t.Parallel()
-	w := &webhooks{environment: newEnvironment(t), ca: newAuthority(t)}
-	w.endpoint(hookNamespace, hookService, target(w.replica(t, "added").port))
-	namespace := unique("defaults")
-	w.createNamespace(namespace)
-	w.mutate(mutating(namespace, w.client("/subject"), rule(rbacv1.GroupName, "v1", "rolebindings", admissionregistrationv1.Create)))
-	harness.Eventually(t, "the binding is mutated", func() error {
-		created, err := w.Client().RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: unique("binding")}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
-			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "before"}},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			return err
-		}
-		if len(created.Subjects) != 2 || created.Subjects[1] != (rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: "User", Name: "added"}) {
-			return fmt.Errorf("its subjects are %v", created.Subjects)
-		}
-		return nil
-	})
 }

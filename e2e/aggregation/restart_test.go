@@ -26,7 +26,7 @@ func TestSampleAPIServerRestarts(t *testing.T) {
 	waitFreshness(t, s, "Current")
 
 	before := len(s.Log())
-	s.stop(syscall.SIGKILL)
+	s.process.Stop(syscall.SIGKILL)
 	message := s.waitUnreachable(wardle)
 	if !strings.Contains(message, "wardle/api") || !strings.Contains(message, fmt.Sprint(s.port)) {
 		t.Errorf("the condition does not say who is where: %s", message)

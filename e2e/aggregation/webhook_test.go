@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -57,6 +58,12 @@ func (w *webhooks) forTest(t *testing.T) (bound *webhooks, namespace string) {
 	return bound, namespace
 }
 
+// start runs a program that is not the product.
+func start(t testing.TB, program string, args ...string) *harness.Process {
+	t.Helper()
+	return harness.StartProcess(t, exec.Command(program, args...))
+}
+
 func hookBinary(t testing.TB) string {
 	t.Helper()
 	return harness.Build(t, filepath.Join(harness.Root(t), "e2e"), "./aggregation/webhookserver", "webhookserver")
@@ -66,7 +73,7 @@ func hookBinary(t testing.TB) string {
 func (w *webhooks) waitServing(port int) {
 	w.t.Helper()
 	roots := x509.NewCertPool()
-	roots.AddCert(w.ca.certificate)
+	roots.AddCert(w.ca.Certificate)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: hookHost}, DisableKeepAlives: true}}
 	harness.Eventually(w.t, "the webhook server answers", func() error {
 		response, err := client.Get(target(port) + "/readyz")

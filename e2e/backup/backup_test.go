@@ -178,21 +178,12 @@ func TestWithoutKeys(t *testing.T) {
 	reads(t, harness.StartIn(t, dir), "before")
 }
 
-func config(t *testing.T, text string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(file, []byte("apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\n"+text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
 // TestSchedule: scheduled archives are made, old ones are removed, and the
 // server reports both.
 func TestSchedule(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "archives")
-	s := harness.Start(t, "--config", config(t, fmt.Sprintf("backup: {schedule: '@every 1s', keep: 2, dir: %q}\n", dir)))
+	s := harness.Start(t, "--config", harness.ConfigFile(t, fmt.Sprintf("backup: {schedule: '@every 1s', keep: 2, dir: %q}\n", dir)))
 	var first string
 	harness.Eventually(t, "the first of the archives has gone", func() error {
 		found, err := filepath.Glob(filepath.Join(dir, "scheduled-*.tar.gz"))
@@ -227,10 +218,8 @@ func TestSchedule(t *testing.T) {
 func TestFailingSchedule(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s := harness.Start(t, "--config", config(t, fmt.Sprintf("backup: {schedule: '@every 1s', dir: %q}\n", filepath.Join(file, "below"))))
+	harness.WriteFile(t, file, "")
+	s := harness.Start(t, "--config", harness.ConfigFile(t, fmt.Sprintf("backup: {schedule: '@every 1s', dir: %q}\n", filepath.Join(file, "below"))))
 	s.WaitLog("scheduled backup failed")
 	harness.Contains(t, s.Status(), "FAILED", file)
 	harness.Contains(t, s.Kubectl("", "get", "--raw", "/metrics"), `kube_hyper_mini_backup_last_timestamp_seconds{result="failure"}`)
@@ -247,9 +236,7 @@ func TestUpgrade(t *testing.T) {
 	s.Stop()
 	stamp := filepath.Join(s.Dir, "version.json")
 	rewrite := func(version, kubernetes string) {
-		if err := os.WriteFile(stamp, fmt.Appendf(nil, `{"format": 1, "version": %q, "kubernetes": %q, "etcd": "3.6.1"}`, version, kubernetes), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		harness.WriteFile(t, stamp, fmt.Sprintf(`{"format": 1, "version": %q, "kubernetes": %q, "etcd": "3.6.1"}`, version, kubernetes))
 	}
 	rewrite("v0.0.1", "v1.35.0")
 	s = harness.StartIn(t, s.Dir)
@@ -286,14 +273,10 @@ func TestUpgradeThatIsNotReady(t *testing.T) {
 	secret(t, s)
 	s.Stop()
 	stamp := filepath.Join(s.Dir, "version.json")
-	if err := os.WriteFile(stamp, []byte(`{"format": 1, "version": "v0.0.1", "kubernetes": "v1.36.0", "etcd": "3.6.1"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, stamp, `{"format": 1, "version": "v0.0.1", "kubernetes": "v1.36.0", "etcd": "3.6.1"}`)
 	refused := filepath.Join(t.TempDir(), "refused.yaml")
-	if err := os.WriteFile(refused, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	file := config(t, fmt.Sprintf("manifests: {dir: %q, required: true}\n", filepath.Dir(refused)))
+	harness.WriteFile(t, refused, "{")
+	file := harness.ConfigFile(t, fmt.Sprintf("manifests: {dir: %q, required: true}\n", filepath.Dir(refused)))
 	for range 2 {
 		s = harness.Launch(t, s.Dir, "--config", file)
 		s.WaitLog("refused.yaml: not valid YAML") // the API was served
@@ -317,9 +300,7 @@ func TestUpgradeWithoutABackup(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)
 	s.Stop()
-	if err := os.WriteFile(filepath.Join(s.Dir, "version.json"), []byte(`{"format": 1, "version": "v0.0.1", "kubernetes": "v1.36.0", "etcd": "3.6.1"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, filepath.Join(s.Dir, "version.json"), `{"format": 1, "version": "v0.0.1", "kubernetes": "v1.36.0", "etcd": "3.6.1"}`)
 	if err := os.WriteFile(filepath.Join(s.Dir, "backups"), nil, 0o600); err != nil { // in the way
 		t.Fatal(err)
 	}
@@ -328,5 +309,5 @@ func TestUpgradeWithoutABackup(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	harness.Contains(t, out, "make a backup before", "backup.beforeUpgrade")
-	harness.StartIn(t, s.Dir, "--config", config(t, "backup: {beforeUpgrade: false}\n"))
+	harness.StartIn(t, s.Dir, "--config", harness.ConfigFile(t, "backup: {beforeUpgrade: false}\n"))
 }

@@ -64,9 +64,7 @@ func fetch(t *testing.T, response *http.Response) string {
 	}
 	_ = response.Body.Close()
 	path := filepath.Join(t.TempDir(), "archive")
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, path, string(data))
 	return path
 }
 
@@ -103,14 +101,12 @@ func TestSaveThroughTheAPI(t *testing.T) {
 // by name, and restored with the key only.
 func TestConfiguredRecipients(t *testing.T) {
 	t.Parallel()
-	file := config(t, "backup: {encryptTo: ["+recipient+"]}\n")
+	file := harness.ConfigFile(t, "backup: {encryptTo: ["+recipient+"]}\n")
 	s := harness.Start(t, "--config", file)
 	secret(t, s)
 	create(t, s, "before")
 	key := filepath.Join(t.TempDir(), "identity")
-	if err := os.WriteFile(key, []byte(identity+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, key, identity+"\n")
 	allow(t, s, "jane")
 	inspect := func(archive string, more ...string) string {
 		return harness.Runs(t, harness.ExitOK, append([]string{"backup", "inspect", archive}, more...)...)
@@ -151,7 +147,7 @@ func TestConfiguredRecipients(t *testing.T) {
 // TestEndpointIsDisabled: the API serves no archives when the endpoint is off.
 func TestEndpointIsDisabled(t *testing.T) {
 	t.Parallel()
-	file := config(t, "backup: {endpoint: off}\n")
+	file := harness.ConfigFile(t, "backup: {endpoint: off}\n")
 	s := harness.Start(t, "--config", file)
 	out := harness.Runs(t, harness.ExitFailure, "backup", "save", "--data-dir", s.Dir, "--config", file)
 	harness.Contains(t, out, "backup.endpoint", "stop the server")
@@ -163,7 +159,7 @@ func TestEndpointIsDisabled(t *testing.T) {
 // scheduled ones.
 func TestStalledDownload(t *testing.T) {
 	t.Parallel()
-	s := harness.Start(t, "--config", config(t, "backup: {schedule: \"@every 1s\", keep: 1000}\n"))
+	s := harness.Start(t, "--config", harness.ConfigFile(t, "backup: {schedule: \"@every 1s\", keep: 1000}\n"))
 	// More than a client's buffers hold, and incompressible.
 	noise := make([]byte, 700<<10)
 	for i := range 16 {

@@ -123,9 +123,7 @@ func TestJournalInS3(t *testing.T) {
 	store := harness.StartS3(t)
 	gate := harness.NewGate(t, store.Endpoint)
 	key := filepath.Join(t.TempDir(), "identity")
-	if err := os.WriteFile(key, []byte(identity+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, key, identity+"\n")
 	config := harness.ConfigFile(t, fmt.Sprintf(`backup: {encryptTo: [%s]}
 journal: {destination: %q, endpoint: %q, region: us-east-1, credentialsFile: %q, interval: 100ms}
 `, recipient, store.URL("of/mini"), gate.URL, store.CredentialsFile))

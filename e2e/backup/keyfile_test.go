@@ -27,9 +27,7 @@ resources:
   providers:
   - aesgcm: {keys: [%s]}
 `, strings.Join(keys, ", "))
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, file, content)
 }
 
 // TestJournalHasTheKeyFile: after a key was added to a file that the configuration names,

@@ -160,9 +160,7 @@ func TestJournalWithWrongCredentials(t *testing.T) {
 	write := func(secret string) {
 		t.Helper()
 		text := fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", harness.S3Key, secret)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		harness.WriteFile(t, file, text)
 	}
 	write("another")
 	s := harness.Start(t, "--config", harness.ConfigFile(t, fmt.Sprintf("journal: {destination: %q, endpoint: %q, region: us-east-1, credentialsFile: %q, interval: 100ms}\n",

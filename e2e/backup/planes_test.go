@@ -16,9 +16,7 @@ func TestPlaneFromAJournalInS3(t *testing.T) {
 	t.Parallel()
 	store := harness.StartS3(t)
 	key := filepath.Join(t.TempDir(), "identity")
-	if err := os.WriteFile(key, []byte(identity+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, key, identity+"\n")
 	config := fmt.Sprintf(`backup: {encryptTo: [%s]}
 journal: {endpoint: %q, region: us-east-1, credentialsFile: %q}
 planes: {enabled: true, sleepAfter: 1s, journal: %q`, recipient, store.Endpoint, store.CredentialsFile, store.URL("of/planes"))

@@ -74,15 +74,7 @@ func (e *statusError) Error() string { return fmt.Sprintf("%s: %d %s", e.request
 
 // accept gets a path in the given media type.
 func (a *api) accept(ctx context.Context, path, mediaType string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.server+path, nil)
-	if err != nil {
-		return nil, fmt.Errorf("GET %s: %w", path, err)
-	}
-	request.Header.Set("Accept", mediaType)
-	if a.user != "" {
-		request.Header.Set("Impersonate-User", a.user)
-	}
-	return a.send(request)
+	return whole(a.exchange(ctx, http.MethodGet, path, mediaType, "", nil))
 }
 
 // apply makes an object by server-side apply.
@@ -92,38 +84,20 @@ func (a *api) apply(ctx context.Context, d definition, name string) error {
 
 // patch sends a patch of the media type.
 func (a *api) patch(ctx context.Context, path, mediaType string, body []byte) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPatch, a.server+path, bytes.NewReader(body))
-	if err != nil {
-		return fmt.Errorf("PATCH %s: %w", path, err)
-	}
-	request.Header.Set("Content-Type", mediaType)
-	if a.user != "" {
-		request.Header.Set("Impersonate-User", a.user)
-	}
-	_, err = a.send(request)
+	_, err := whole(a.exchange(ctx, http.MethodPatch, path, anyMediaType, mediaType, body))
 	return err
 }
 
-// send returns the body of a successful answer.
-func (a *api) send(request *http.Request) ([]byte, error) {
-	response, err := a.http.Do(request)
-	if err != nil {
-		return nil, err // names method and URL
-	}
-	defer func() { _ = response.Body.Close() }() // read to the end or given up
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return nil, fmt.Errorf("read the answer to %s %s: %w", request.Method, request.URL, err)
-	}
-	if response.StatusCode >= 300 {
-		return nil, &statusError{code: response.StatusCode, request: request.Method + " " + request.URL.String(), text: string(text[:min(len(text), 1000)])}
-	}
-	return text, nil
-}
+const anyMediaType = "application/json, */*"
 
 // open sends a request and returns a successful answer, whose body the caller
 // closes. target is a path, or a URL for a server that is not the API server.
 func (a *api) open(ctx context.Context, method, target string, body []byte) (*http.Response, error) {
+	return a.exchange(ctx, method, target, anyMediaType, "application/json", body)
+}
+
+// exchange is open with the media types of the answer and of the body.
+func (a *api) exchange(ctx context.Context, method, target, accept, contentType string, body []byte) (*http.Response, error) {
 	if strings.HasPrefix(target, "/") {
 		target = a.server + target
 	}
@@ -131,12 +105,12 @@ func (a *api) open(ctx context.Context, method, target string, body []byte) (*ht
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", method, target, err)
 	}
-	request.Header.Set("Accept", "application/json, */*")
+	request.Header.Set("Accept", accept)
 	if a.user != "" {
 		request.Header.Set("Impersonate-User", a.user)
 	}
 	if body != nil {
-		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Content-Type", contentType)
 	}
 	response, err := a.http.Do(request)
 	if err != nil {
@@ -152,18 +126,22 @@ func (a *api) open(ctx context.Context, method, target string, body []byte) (*ht
 	return nil, &statusError{response.StatusCode, method + " " + target, string(text), time.Duration(seconds) * time.Second}
 }
 
-// do sends a request and returns the body of a successful answer.
-func (a *api) do(ctx context.Context, method, target string, body []byte) ([]byte, error) {
-	response, err := a.open(ctx, method, target, body)
+// whole returns the body of a successful answer.
+func whole(response *http.Response, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }() // read to the end or given up
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
-		return nil, fmt.Errorf("read the answer to %s %s: %w", method, target, err)
+		return nil, fmt.Errorf("read the answer to %s %s: %w", response.Request.Method, response.Request.URL, err)
 	}
 	return text, nil
+}
+
+// do sends a request and returns the body of a successful answer.
+func (a *api) do(ctx context.Context, method, target string, body []byte) ([]byte, error) {
+	return whole(a.open(ctx, method, target, body))
 }
 
 // discard is do without the answer's body.

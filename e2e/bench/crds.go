@@ -182,16 +182,7 @@ func (r *crdRun) step(ctx context.Context, step crdStep, goals crdGoals) (measur
 
 // idle watches the server for a while.
 func (r *crdRun) idle(ctx context.Context) (idleUsage, error) {
-	before, err := r.usage()
-	if err != nil {
-		return idleUsage{}, err
-	}
-	began := time.Now()
-	if err := pause(ctx, r.bench.idle); err != nil {
-		return idleUsage{}, err
-	}
-	span := since(began)
-	after, err := r.usage()
+	before, after, span, err := r.watched(ctx, r.bench.idle)
 	if err != nil {
 		return idleUsage{}, err
 	}
@@ -207,12 +198,8 @@ func (r *crdRun) memory() (float64, error) {
 
 // peak is the highest anonymous memory of all processes during do.
 func (r *crdRun) peak(do func() error) (float64, error) {
-	for _, stage := range r.stages {
-		for _, p := range stage {
-			if err := p.resetPeak(); err != nil {
-				return 0, err
-			}
-		}
+	if err := r.resetPeaks(); err != nil {
+		return 0, err
 	}
 	if err := do(); err != nil {
 		return 0, err
@@ -220,19 +207,14 @@ func (r *crdRun) peak(do func() error) (float64, error) {
 	return r.highest()
 }
 
-// highest is the highest memory since the start of the processes, or that of peak.
+// highest is the highest memory since the start of the processes, or that of peak. All
+// processes must run: what others took is not known.
 func (r *crdRun) highest() (float64, error) {
-	var sum float64
-	for _, stage := range r.stages {
-		for _, p := range stage {
-			peak, err := p.peak()
-			if err != nil {
-				return 0, err
-			}
-			sum += peak
-		}
+	highest, ended, err := r.cluster.peak()
+	if err == nil && ended > 0 {
+		err = r.alive()
 	}
-	return sum, nil
+	return highest, err
 }
 
 // processorTime is the processor time, in seconds, of all processes during do.

@@ -113,27 +113,26 @@ func (f fixture) untilDeleted(ctx context.Context, collection, query, path strin
 	return []float64{since(began)}, nil
 }
 
-// collection deletes an owner of n objects and measures until all of them are
-// gone. In the foreground the owner goes last and is waited for as well.
-func collection(n int, policy string) func(context.Context, *bench, side) ([]float64, error) {
-	return func(ctx context.Context, b *bench, s side) (values []float64, err error) {
-		err = b.withFixture(ctx, s, func(f fixture) error {
-			owner, err := f.makeOwner(ctx, true)
-			if err != nil {
-				return err
-			}
-			if err := f.fill(ctx, configMaps, doomed, n, 0, []object{owner}); err != nil {
-				return err
-			}
-			if err := pause(ctx, gcSettle); err != nil {
-				return err
-			}
-			path := configMapsPath(doomed)
-			values, err = f.untilDeleted(ctx, path, "", path+"/owner", n+1, deleteOptions(policy))
+// measureCollection deletes an owner of 2,000 objects and measures until it and all of
+// them are gone.
+func measureCollection(ctx context.Context, b *bench, s side) (values []float64, err error) {
+	err = b.withFixture(ctx, s, func(f fixture) error {
+		const dependents = 2000
+		owner, err := f.makeOwner(ctx, true)
+		if err != nil {
 			return err
-		})
-		return values, err
-	}
+		}
+		if err := f.fill(ctx, configMaps, doomed, dependents, 0, []object{owner}); err != nil {
+			return err
+		}
+		if err := pause(ctx, gcSettle); err != nil {
+			return err
+		}
+		path := configMapsPath(doomed)
+		values, err = f.untilDeleted(ctx, path, "", path+"/owner", dependents+1, inBackground())
+		return err
+	})
+	return values, err
 }
 
 // makeOwner makes the namespace and in it a config map to be owned by, and
@@ -149,8 +148,9 @@ func (f fixture) makeOwner(ctx context.Context, block bool) (object, error) {
 	return ownerReference(created, "ConfigMap", block)
 }
 
-func deleteOptions(policy string) []byte {
-	return encode(object{"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy})
+// inBackground are options of a deletion.
+func inBackground() []byte {
+	return encode(object{"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"})
 }
 
 // measureYoungCustomResource makes an object of a type that is a second old
@@ -172,7 +172,7 @@ func measureYoungCustomResource(ctx context.Context, b *bench, s side) (values [
 		}); err != nil {
 			return err
 		}
-		values, err = f.untilDeleted(ctx, widgets.path(doomed), "", configMapsPath(doomed)+"/owner", 1, deleteOptions("Background"))
+		values, err = f.untilDeleted(ctx, widgets.path(doomed), "", configMapsPath(doomed)+"/owner", 1, inBackground())
 		return err
 	})
 	return values, err

@@ -59,17 +59,13 @@ func figures(s settings) []figure {
 		{"throughput-configmaps", throughputRows("config maps", map[string]float64{"creates": 1.5, "gets": 2}), throughput(configMaps, nil)},
 		{"namespace-empty", []row{{name: "empty namespace deletion", unit: inSeconds, limit: 0.3}}, measureEmptyNamespace(0)},
 		{"namespace-full", []row{{name: "deletion of a namespace with 2,000 objects of 3 types", unit: inSeconds, ratio: 0.15}}, measureFullNamespace},
-		{"gc-background-2000", collectionRow("2,000", "background", 0.05), collection(2000, "Background")},
+		{"gc-background-2000", []row{{name: "2,000 dependents collected in the background", unit: inSeconds, ratio: 0.05}}, measureCollection},
 		{"throughput-widgets", throughputRows("custom resources", nil), throughput(widgets, func(ctx context.Context, f fixture) error { return f.define(ctx, "widgets") })},
 		{"watch", []row{
 			{name: "watch fan-out to 200 watchers, write to event, p50", unit: inSeconds},
 			{name: "watch fan-out to 200 watchers, write to event, p99", unit: inSeconds},
 		}, measureFanOut},
-		{"gc-foreground-2000", collectionRow("2,000", "foreground", 0), collection(2000, "Foreground")},
-		{"gc-background-5000", collectionRow("5,000", "background", 0), collection(5000, "Background")},
-		{"gc-foreground-5000", collectionRow("5,000", "foreground", 0), collection(5000, "Foreground")},
 		{"custom-resource", []row{{name: "custom resource made 1 s after its CRD, collected with its owner", unit: inSeconds}}, measureYoungCustomResource},
-		{"gc-races", raceRows, measureRaces},
 		{"apply", []row{{name: "kubectl apply --server-side of 200 objects", unit: inSeconds}}, measureApply},
 		{"silent-remote", remoteRows, measureRemote},
 		{"lists", manyClientsRows(fmt.Sprintf("%d lists of %d objects at once", listsAtOnce, listedObjects)), measureLists},
@@ -78,8 +74,6 @@ func figures(s settings) []figure {
 		{"library", libraryRows, measureLibrary},
 		{"planes", planesRows, measurePlanes},
 		{"journal", journalRows, measureJournal},
-		{"version", []row{{name: "processor time of printing the version", unit: inSeconds}}, measureVersion},
-		{"size", []row{{name: "size of the programs", unit: inBytes}}, measureSize},
 	}
 	return append(list, optionalFigures(s)...)
 }
@@ -101,9 +95,6 @@ func optionalFigures(s settings) (list []figure) {
 	if slices.Contains(strings.Split(s.run, ","), "large-objects") { // takes minutes and gigabytes
 		list = append(list, figure{"large-objects", largeRows, measureLargeObjects})
 	}
-	if slices.Contains(strings.Split(s.run, ","), "large-crds") { // takes minutes
-		list = append(list, figure{"large-crds", largeCRDRows, measureLargeCRDs})
-	}
 	if slices.Contains(strings.Split(s.run, ","), "journal-restore") { // as above
 		list = append(list, figure{"journal-restore", restoreRows, measureRestore})
 	}
@@ -114,10 +105,6 @@ func optionalFigures(s settings) (list []figure) {
 		list = append(list, crdFigureOf("crds-x16", sizingSteps, 16))
 	}
 	return list
-}
-
-func collectionRow(n, policy string, ratio float64) []row {
-	return []row{{name: n + " dependents collected in the " + policy, unit: inSeconds, ratio: ratio}}
 }
 
 func listFigures(out io.Writer, list []figure) error {

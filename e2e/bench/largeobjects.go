@@ -24,23 +24,17 @@ const (
 	largeListers  = 4
 )
 
-var largeRows = rowsOf(fmt.Sprintf("%d config maps of 1 MiB: ", largeObjects), []row{
-	{name: "anonymous memory, highest while they come", unit: inBytes},
-	{name: "anonymous memory a minute after", unit: inBytes, limit: 2.5 * largeObjects * largeSize},
-	{name: "highest in a start after a kill", unit: inBytes, limit: 2.5 * largeObjects * largeSize},
-	{name: "a minute after it", unit: inBytes, limit: 2.5 * largeObjects * largeSize},
-	{name: "highest in the first start after a restore from a backup", unit: inBytes, limit: 2.5 * largeObjects * largeSize},
-	{name: fmt.Sprintf("highest while %d clients list them, %d at a time", largeListers, largeListPage), unit: inBytes, limit: 2.5*largeObjects*largeSize + 2e9},
-	{name: "highest while they are deleted", unit: inBytes, limit: 2.5*largeObjects*largeSize + 2e9},
-	{name: "a minute after that", unit: inBytes},
-})
+var largeWhat = fmt.Sprintf("%d config maps of 1 MiB: ", largeObjects)
 
-// rowsOf returns the rows with a prefix of their names.
-func rowsOf(prefix string, rows []row) []row {
-	for i := range rows {
-		rows[i].name = prefix + rows[i].name
-	}
-	return rows
+var largeRows = []row{
+	{name: largeWhat + "anonymous memory, highest while they come", unit: inBytes},
+	{name: largeWhat + "anonymous memory a minute after", unit: inBytes, limit: 2.5 * largeObjects * largeSize},
+	{name: largeWhat + "highest in a start after a kill", unit: inBytes, limit: 2.5 * largeObjects * largeSize},
+	{name: largeWhat + "a minute after it", unit: inBytes, limit: 2.5 * largeObjects * largeSize},
+	{name: largeWhat + "highest in the first start after a restore from a backup", unit: inBytes, limit: 2.5 * largeObjects * largeSize},
+	{name: largeWhat + fmt.Sprintf("highest while %d clients list them, %d at a time", largeListers, largeListPage), unit: inBytes, limit: 2.5*largeObjects*largeSize + 2e9},
+	{name: largeWhat + "highest while they are deleted", unit: inBytes, limit: 2.5*largeObjects*largeSize + 2e9},
+	{name: largeWhat + "a minute after that", unit: inBytes},
 }
 
 func measureLargeObjects(ctx context.Context, b *bench, side side) (values []float64, err error) {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"os"
-	"os/exec"
 	"regexp"
 	"strconv"
 	"time"
@@ -72,19 +70,10 @@ func measureIdle(ctx context.Context, b *bench, s side) (values []float64, err e
 		if err := pause(ctx, b.settle); err != nil {
 			return err
 		}
-		before, err := f.usage()
+		before, after, span, err := f.watched(ctx, b.idle)
 		if err != nil {
 			return err
 		}
-		began := time.Now()
-		if err := pause(ctx, b.idle); err != nil {
-			return err
-		}
-		after, err := f.usage()
-		if err != nil {
-			return err
-		}
-		span := since(began)
 		goroutines, err := f.goroutines(ctx)
 		if err != nil {
 			return err
@@ -102,6 +91,21 @@ func measureIdle(ctx context.Context, b *bench, s side) (values []float64, err e
 	return values, err
 }
 
+// watched is what all processes take before and after a time, of which the exact length in
+// seconds is returned as well.
+func (c *cluster) watched(ctx context.Context, d time.Duration) (before, after usage, span float64, err error) {
+	if before, err = c.usage(); err != nil {
+		return before, after, 0, err
+	}
+	began := time.Now()
+	if err := pause(ctx, d); err != nil {
+		return before, after, 0, err
+	}
+	span = since(began)
+	after, err = c.usage()
+	return before, after, span, err
+}
+
 // A server that has just started has something left to do.
 const (
 	restSpan  = time.Second
@@ -113,19 +117,15 @@ const (
 func (f fixture) rest(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	before, err := f.usage()
-	for err == nil {
-		began := time.Now()
-		if err := pause(ctx, restSpan); err != nil {
+	for {
+		before, after, span, err := f.watched(ctx, restSpan)
+		if err != nil {
 			return fmt.Errorf("the processes do not come to rest: %w", err)
 		}
-		var after usage
-		if after, err = f.usage(); err == nil && after.cpu-before.cpu < restShare*since(began) {
+		if after.cpu-before.cpu < restShare*span {
 			return nil
 		}
-		before = after
 	}
-	return err
 }
 
 // pause lets time pass: what is measured is what happens in it.
@@ -180,46 +180,4 @@ func (f fixture) metric(ctx context.Context, line *regexp.Regexp) (float64, erro
 		sum += n
 	}
 	return sum, nil
-}
-
-// versionRuns is how often the programs print their version, for a median.
-const versionRuns = 21
-
-// measureVersion adds up the processor time of the programs of a side, of which the
-// initialization of their packages is nearly all.
-func measureVersion(ctx context.Context, b *bench, s side) ([]float64, error) {
-	commands := [][]string{{b.programs.ours, "version"}}
-	if s.name == theirs {
-		commands = [][]string{{b.programs.etcd, "--version"}, {b.programs.apiserver, "--version"}, {b.programs.controllers, "--version"}}
-	}
-	var sum float64
-	for _, command := range commands {
-		var times []float64
-		for range versionRuns {
-			cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-			if err := cmd.Run(); err != nil {
-				return nil, fmt.Errorf("print the version of %s: %w", command[0], err)
-			}
-			times = append(times, (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds())
-		}
-		sum += median(times)
-	}
-	return []float64{sum}, nil
-}
-
-// measureSize adds up the files.
-func measureSize(_ context.Context, b *bench, s side) ([]float64, error) {
-	files := []string{b.programs.ours}
-	if s.name == theirs {
-		files = []string{b.programs.etcd, b.programs.apiserver, b.programs.controllers}
-	}
-	var sum float64
-	for _, file := range files {
-		info, err := os.Stat(file)
-		if err != nil {
-			return nil, fmt.Errorf("measure the size of a program: %w", err)
-		}
-		sum += float64(info.Size())
-	}
-	return []float64{sum}, nil
 }

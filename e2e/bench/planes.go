@@ -222,14 +222,12 @@ func (p *planesHost) openWatches(ctx context.Context) (watches []*watch, err err
 		if err != nil {
 			return nil, err
 		}
-		var list struct {
-			Metadata struct{ ResourceVersion string }
-		}
-		if err := json.Unmarshal(data, &list); err != nil {
+		version, err := resourceVersion(data)
+		if err != nil {
 			return nil, err
 		}
 		for range planeWatches {
-			w, err := p.watch(ctx, planePath(i)+configMapsPath("default"), "allowWatchBookmarks=true&resourceVersion="+list.Metadata.ResourceVersion)
+			w, err := p.watch(ctx, planePath(i)+configMapsPath("default"), "allowWatchBookmarks=true&resourceVersion="+version)
 			if err != nil {
 				return nil, err
 			}

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -61,23 +62,13 @@ func TestCrossplane(t *testing.T) {
 // serve runs the registry until the test ends, and returns when it serves the packages.
 func serve(t *testing.T, program string, args ...string) {
 	t.Helper()
-	cmd := exec.Command(program, args...)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it has ended if it failed
-		_ = cmd.Wait()
+	registry := harness.StartProcess(t, exec.Command(program, args...))
+	harness.Eventually(t, "the registry serves", func() error {
+		if !strings.Contains(registry.Log(), "serving\n") {
+			return errors.New("not yet")
+		}
+		return nil
 	})
-	line := make([]byte, len("serving\n"))
-	if _, err := out.Read(line); err != nil {
-		t.Fatalf("start the registry: %v", err)
-	}
 }
 
 // providerPackage makes a directory with the metadata and the CRDs of the provider. Its

@@ -166,10 +166,7 @@ func (c *console) host() string { return c.address[:strings.Index(c.address, "/?
 // log returns what the console has written to standard error.
 func (c *console) log(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(c.errors.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := harness.ReadFile(t, c.errors.Name())
 	return string(text)
 }
 

@@ -168,6 +168,15 @@ func TestCreateEditDelete(t *testing.T) {
 	t.Parallel()
 	s := filled(t)
 	p := open(t, launch(t, "--data-dir", s.Dir), "#/new/cloud.example.org/v1/databases?ns=shop")
+	p.sees("kind: Database", "engine:", "size:") // what the schema requires
+	p.write("apiVersion: cloud.example.org/v1\nkind: Database\nmetadata:\n  name: made\n  namespace: shop\nspec:\n  size: 1\n  engine: ")
+	p.run("ask for values", chromedp.KeyEvent(" ", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
+	p.await("the values are offered", func() error {
+		if offered := evaluate[string](p, `document.querySelector(".cm-tooltip-autocomplete")?.innerText ?? ""`); !strings.Contains(offered, "mysql") {
+			return fmt.Errorf("offered: %q", offered)
+		}
+		return nil
+	})
 	p.write("apiVersion: cloud.example.org/v1\nkind: Database\nmetadata:\n  name: made\n  namespace: shop\nspec:\n  engine: sqlite\n  size: 1\n")
 	p.click("Review")
 	p.sees("Cannot review", "Unsupported value")
@@ -203,6 +212,7 @@ func TestCreateEditDelete(t *testing.T) {
 	p.visit("#/object/cloud.example.org/v1/databases/shop/orders")
 	p.click("Delete")
 	p.sees("Delete Database orders?", "Volume orders-data")
+	p.click("Foreground: the dependents that block it first, then the object")
 	p.run("delete", clickIn("dialog[open] .danger"))
 	harness.Eventually(t, "the volume goes with its owner", func() error {
 		_, err := s.Dynamic().Resource(schema.GroupVersionResource{Group: "cloud.example.org", Version: "v1", Resource: "volumes"}).Namespace("shop").Get(t.Context(), "orders-data", metav1.GetOptions{})

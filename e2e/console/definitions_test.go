@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -61,10 +60,7 @@ func install(t *testing.T, s *harness.Server, module, prefix string, names ...st
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		text, err := os.ReadFile(filepath.Join(dirs[module], prefix+name+".yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := harness.ReadFile(t, filepath.Join(dirs[module], prefix+name+".yaml"))
 		crd := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal(text, &crd.Object); err != nil {
 			t.Fatalf("read the CRD %s of %s: %v", name, module, err)
@@ -94,10 +90,7 @@ func installCrossplane(t *testing.T, s *harness.Server) {
 	install(t, s, crossplane, "cluster/crds/apiextensions.crossplane.io_", "compositeresourcedefinitions", "compositions")
 	install(t, s, providerKubernetes, "package/crds/kubernetes.", "crossplane.io_objects", "m.crossplane.io_objects")
 	s.Kubectl("", "create", "-f", "testdata/xrds.yaml")
-	text, err := os.ReadFile("testdata/crossplane.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := harness.ReadFile(t, "testdata/crossplane.yaml")
 	made := string(text)
 	for _, name := range []string{"xpostgresqls.platform.example.org", "xnetworks.platform.example.org"} {
 		uid := s.Kubectl("", "get", "xrd", name, "-o", "jsonpath={.metadata.uid}")

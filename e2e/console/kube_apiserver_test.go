@@ -46,9 +46,7 @@ func startKubeAPIServer(t *testing.T) (kubeconfig string) {
 		t.Fatal(err)
 	}
 	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(kubeconfig, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, kubeconfig, string(text))
 	return kubeconfig
 }
 

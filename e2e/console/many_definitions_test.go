@@ -127,10 +127,7 @@ func createCopies(t *testing.T, s *harness.Server) {
 		files = append(files, found...)
 	}
 	for i := range manyDefinitions {
-		text, err := os.ReadFile(files[i%len(files)])
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := harness.ReadFile(t, files[i%len(files)])
 		crd := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal(text, &crd.Object); err != nil {
 			t.Fatal(err)

@@ -1,14 +1,11 @@
 package console
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/chromedp/chromedp"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
@@ -127,78 +124,4 @@ func explained(text string) []string {
 		paths = append(paths, strings.Join(parents, "."))
 	}
 	return paths
-}
-
-// TestRealObjectsAreChanged: objects of those types are created from the skeleton of
-// their schema, edited with its completion and errors, in conflict with another manager,
-// and deleted with their dependents.
-func TestRealObjectsAreChanged(t *testing.T) {
-	t.Parallel()
-	s := withRealTypes(t)
-	p := open(t, launch(t, "--data-dir", s.Dir), "#/new/cert-manager.io/v1/certificates?ns=shop")
-	p.sees("kind: Certificate", "issuerRef:", "secretName:") // what the schema requires
-	p.write("apiVersion: cert-manager.io/v1\nkind: Certificate\nmetadata:\n  name: made\n  namespace: shop\nspec:\n  secretName: made\n  issuerRef:\n    name: letsencrypt\n  dnsName: [made.example.org]\n")
-	p.await("the error is marked", func() error {
-		if marks := evaluate[int](p, `document.querySelectorAll(".cm-lint-marker-error").length`); marks != 1 {
-			return fmt.Errorf("%d lines are marked", marks)
-		}
-		return nil
-	})
-	p.click("Review")
-	p.sees("Cannot review", `unknown field "spec.dnsName"`)
-	p.write("apiVersion: cert-manager.io/v1\nkind: Certificate\nmetadata:\n  name: made\n  namespace: shop\nspec:\n  secretName: made\n  issuerRef:\n    name: letsencrypt\n  dnsNames: [made.example.org]\n  privateKey:\n    algorithm: ")
-	p.run("ask for values", chromedp.KeyEvent(" ", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
-	p.await("the values are offered", func() error {
-		if offered := evaluate[string](p, `document.querySelector(".cm-tooltip-autocomplete")?.innerText ?? ""`); !strings.Contains(offered, "ECDSA") {
-			return fmt.Errorf("offered: %q", offered)
-		}
-		return nil
-	})
-	p.run("write one", chromedp.KeyEvent("ECDSA"))
-	p.click("Review")
-	p.sees("dry run")
-	p.click("Create")
-	p.sees("made", "Metadata")
-	if algorithm := s.Kubectl("", "get", "certificate", "made", "-n", "shop", "-o", "jsonpath={.spec.privateKey.algorithm}"); algorithm != "ECDSA" {
-		t.Errorf("the algorithm is %q", algorithm)
-	}
-
-	// Edit: a rule of the schema that only the server checks, then a field of another manager.
-	route := func(hosts string) string {
-		return "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata:\n  name: orders\n  namespace: shop\n  labels: {app: orders}\nspec:\n  parentRefs: [{name: web}]\n  hostnames: [" + hosts + "]\n  rules: [{backendRefs: [{name: orders, port: 8080}]}]\n"
-	}
-	p.visit("#/edit/gateway.networking.k8s.io/v1/httproutes/shop/orders")
-	p.write(route("not a host"))
-	p.click("Review")
-	p.sees("Cannot review", "spec.hostnames[0]")
-	p.write(route("new.example.org"))
-	p.click("Review")
-	p.sees("Other managers own fields", "spec.hostnames is owned by platform")
-	p.click("Take the fields over")
-	p.sees("dry run", "Apply takes over spec.hostnames", "orders.example.org", "new.example.org")
-	p.click("Apply")
-	p.sees("Metadata")
-	if hosts := s.Kubectl("", "get", "httproute", "orders", "-n", "shop", "-o", "jsonpath={.spec.hostnames}"); hosts != `["new.example.org"]` {
-		t.Errorf("the hostnames are %s", hosts)
-	}
-
-	p.visit("#/object/cert-manager.io/v1/certificates/shop/orders-tls")
-	p.click("Delete")
-	p.sees("Delete Certificate orders-tls?", "CertificateRequest orders-tls-1", "Order orders-tls-1-77", "Challenge orders-tls-1-77-88")
-	p.click("Foreground: the dependents that block it first, then the object")
-	p.run("delete", clickIn("dialog[open] .danger"))
-	p.await("its dependents are deleted", func() error {
-		if left := s.Kubectl("", "get", "certificates,certificaterequests,orders,challenges", "-n", "shop", "-o", "name"); strings.TrimSpace(left) != "certificate.cert-manager.io/made" {
-			return errors.New("these are left: " + left)
-		}
-		return nil
-	})
-
-	p.visit("#/objects/gateway.networking.k8s.io/v1/httproutes?ns=shop")
-	p.sees("2 objects")
-	p.run("select all", clickIn(`[aria-label="Select all"]`))
-	p.click("Delete 2")
-	p.sees("Delete 2 objects of HTTPRoute?", "Nothing depends on them.")
-	p.run("delete", clickIn("dialog[open] .danger"))
-	p.sees("No objects.")
 }

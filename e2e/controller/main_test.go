@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -21,64 +20,11 @@ func binary(t *testing.T) string {
 	return harness.Build(t, filepath.Join(harness.Root(t), "e2e"), "./controller", "controller")
 }
 
-// instance is a running controller.
-type instance struct {
-	t   *testing.T
-	cmd *exec.Cmd
-	log string
-}
-
-// launch starts the command with a log file, and ends it with the test.
-func launch(t *testing.T, cmd *exec.Cmd) *instance {
+// stops ends a controller as its environment does.
+func stops(t *testing.T, controller *harness.Process) {
 	t.Helper()
-	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	i := &instance{t, cmd, log.Name()}
-	t.Cleanup(func() {
-		if cmd.ProcessState == nil {
-			_ = cmd.Process.Kill() // the test has failed
-			_ = cmd.Wait()
-		}
-		_ = log.Close()
-		if t.Failed() {
-			t.Logf("%v:\n%s", cmd.Args, i.said())
-		}
-	})
-	return i
-}
-
-func (i *instance) said() string {
-	i.t.Helper()
-	data, err := os.ReadFile(i.log)
-	if err != nil {
-		i.t.Fatal(err)
-	}
-	return string(data)
-}
-
-func (i *instance) waitsFor(text string) {
-	i.t.Helper()
-	harness.Eventually(i.t, "the controller says "+text, func() error {
-		if !strings.Contains(i.said(), text) {
-			return errors.New("not yet")
-		}
-		return nil
-	})
-}
-
-func (i *instance) stop() {
-	i.t.Helper()
-	if err := i.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		i.t.Fatal(err)
-	}
-	if err := i.cmd.Wait(); err != nil {
-		i.t.Errorf("the controller ended with %v", err)
+	if code := controller.Stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("the controller ended with exit code %d", code)
 	}
 }
 
@@ -124,20 +70,25 @@ func TestLeadership(t *testing.T) {
 	if out, code := harness.CLI(t, "kubeconfig", "create", "--data-dir", s.Dir, "--service-account", "widgets-system/widgets", "--output", kubeconfig); code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, out)
 	}
-	first := launch(t, exec.Command(binary(t), "--name", "first", "--kubeconfig", kubeconfig))
+	first := harness.StartProcess(t, exec.Command(binary(t), "--name", "first", "--kubeconfig", kubeconfig))
 	widget(t, s, "one", "first")
 	leader := holder(t, s)
 	if leader == "" {
 		t.Error("no instance holds the lease")
 	}
-	second := launch(t, exec.Command(binary(t), "--name", "second", "--kubeconfig", kubeconfig))
-	second.waitsFor("acquire leader lease")
+	second := harness.StartProcess(t, exec.Command(binary(t), "--name", "second", "--kubeconfig", kubeconfig))
+	harness.Eventually(t, "the second waits for the lease", func() error {
+		if !strings.Contains(second.Log(), "acquire leader lease") {
+			return errors.New("not yet")
+		}
+		return nil
+	})
 	widget(t, s, "two", "first")
 	if now := holder(t, s); now != leader {
 		t.Errorf("the lease has moved from %s to %s", leader, now)
 	}
 
-	first.stop()
+	stops(t, first)
 	widget(t, s, "three", "second")
 	if now := holder(t, s); now == "" || now == leader {
 		t.Errorf("the second works, and the lease is held by %q", now)
@@ -154,7 +105,7 @@ func TestLeadership(t *testing.T) {
 	if out := s.Kubectl("", "get", "events", "-n", "widgets-system", "-o", "jsonpath={.items[*].message}"); !strings.Contains(out, "became leader") {
 		t.Errorf("the events do not tell who leads: %s", out)
 	}
-	second.stop()
+	stops(t, second)
 	if now := holder(t, s); now != "" {
 		t.Errorf("no instance runs, and %s holds the lease", now)
 	}

@@ -17,15 +17,10 @@ import (
 func TestControllerOfManyPlanes(t *testing.T) {
 	t.Parallel()
 	program := harness.Build(t, filepath.Join(harness.Root(t), "config", "examples", "planes", "controller"), ".", "example-planes-controller", "-ldflags", "-s -w")
-	file := filepath.Join(t.TempDir(), "config.yaml")
-	const config = "apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\nplanes: {enabled: true, sleepAfter: 1s}\n"
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s := harness.Start(t, "--config", file)
+	s := harness.Start(t, "--config", harness.ConfigFile(t, "planes: {enabled: true, sleepAfter: 1s}\n"))
 	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig)
-	launch(t, cmd)
+	harness.StartProcess(t, cmd)
 	greeted := func(name string) {
 		t.Helper()
 		harness.Eventually(t, "the control plane "+name+" has its config map", func() error {

@@ -2,7 +2,6 @@ package differences
 
 import (
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,10 +50,7 @@ func names(sections cliflag.NamedFlagSets) sets.Set[string] {
 // listedFlags maps the flags in rows that begin with "missing" to the reasons.
 func listedFlags(t *testing.T) map[string]string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(harness.Root(t), "internal", "apiserver", "DIFFERENCES.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := harness.ReadFile(t, filepath.Join(harness.Root(t), "internal", "apiserver", "DIFFERENCES.md"))
 	listed := map[string]string{}
 	for line := range strings.Lines(string(content)) {
 		name, isRow := strings.CutPrefix(line, "| missing ")

@@ -211,10 +211,7 @@ func undamaged(t *testing.T, from string) {
 // valueAt returns the offset of the name in the database, as a part of a key.
 func valueAt(t *testing.T, file, name string) int64 {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := harness.ReadFile(t, file)
 	at := bytes.Index(data, []byte("/registry/configmaps/default/"+name))
 	if at < 0 {
 		t.Fatalf("%s is not in %s", name, file)

@@ -60,10 +60,7 @@ func killedInFirstStart(t *testing.T) string {
 			time.Sleep(100 * time.Microsecond) // until the API servers are being built
 		}
 		s.Kill()
-		stamp, err := os.ReadFile(filepath.Join(dir, "version.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		stamp := harness.ReadFile(t, filepath.Join(dir, "version.json"))
 		if strings.Contains(string(stamp), "unfinished") {
 			return dir
 		}

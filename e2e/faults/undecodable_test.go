@@ -2,7 +2,6 @@ package faults
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -47,10 +46,7 @@ func TestUndecodableObject(t *testing.T) {
 // corrupt inverts a byte in each version of the object, so that it cannot be decoded.
 func corrupt(t *testing.T, file, key string) {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := harness.ReadFile(t, file)
 	const magic = "k8s\x00"
 	for at := 0; ; {
 		next := bytes.Index(data[at:], []byte(key))

@@ -95,26 +95,13 @@ func TestEnvtestOnAUsedEtcd(t *testing.T) {
 	for range 2 {
 		certificates := t.TempDir()
 		kubeconfig := filepath.Join(certificates, "kube-hyper-mini", "admin.kubeconfig")
-		cmd := exec.Command(filepath.Join(assets, "kube-apiserver"), "--etcd-servers="+member.client, "--cert-dir="+certificates, "--secure-port=0")
-		log := &strings.Builder{}
-		cmd.Stderr = log
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan error, 1)
-		go func() { ended <- cmd.Wait() }()
+		server := harness.StartProcess(t, exec.Command(filepath.Join(assets, "kube-apiserver"), "--etcd-servers="+member.client, "--cert-dir="+certificates, "--secure-port=0"))
 		harness.Eventually(t, "it is ready", func() error {
-			if len(ended) > 0 {
-				t.Fatalf("it ended with %v:\n%s", <-ended, log)
-			}
 			_, err := harness.Run(t, "", harness.KubectlBinary(t), "--kubeconfig", kubeconfig, "get", "--raw", "/readyz")
 			return err
 		})
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Error(err)
-		}
-		if err := <-ended; err != nil {
-			t.Errorf("it ended with %v:\n%s", err, log)
+		if code := server.Stop(syscall.SIGTERM); code != 0 {
+			t.Errorf("it ended with exit code %d", code)
 		}
 	}
 }

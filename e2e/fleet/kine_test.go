@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -23,22 +22,11 @@ func kine(t *testing.T) string {
 	t.Helper()
 	binary := harness.Build(t, filepath.Join(harness.Root(t), "e2e", "kine"), ".", "kine")
 	address := harness.FreeAddress(t)
-	log, err := os.Create(filepath.Join(t.TempDir(), "kine.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(binary, "-listen", address, "-database", filepath.Join(t.TempDir(), "kine.db"))
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	p := harness.StartProcess(t, exec.Command(binary, "-listen", address, "-database", filepath.Join(t.TempDir(), "kine.db")))
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-		_ = cmd.Wait()                          // its clients are cut off
-		_ = log.Close()
-		said, err := os.ReadFile(log.Name())
-		if err != nil || strings.Contains(string(said), "not implemented") || t.Failed() {
-			t.Errorf("%v\nkine says:\n%s", err, said)
+		p.Stop(syscall.SIGTERM)
+		if strings.Contains(p.Log(), "not implemented") {
+			t.Errorf("kine says:\n%s", p.Log())
 		}
 	})
 	return "http://" + address

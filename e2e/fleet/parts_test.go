@@ -35,9 +35,7 @@ func TestParts(t *testing.T) {
 			"https://"+listen, file("etcd-ca.crt"), file("etcd-client.crt"), file("etcd-client.key"), more))
 	}
 	policy, audit := filepath.Join(t.TempDir(), "policy.yaml"), filepath.Join(t.TempDir(), "audit.log")
-	if err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, policy, "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n")
 	api := launchPart(t, "apiserver", dir, "--config", onIt(fmt.Sprintf("apiServer: {audit: {policyFile: %q, logPath: %q}}\n", policy, audit)))
 	createNamespace(t, api, "alone")
 	if api.Kubectl("", "get", "serviceaccounts", "-n", "alone", "-o", "name") != "" {
@@ -77,10 +75,7 @@ spec:
 // not as the administrator whose identity they have too.
 func connectsAsManager(t *testing.T, audit string) {
 	t.Helper()
-	log, err := os.ReadFile(audit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := harness.ReadFile(t, audit)
 	manager := 0
 	for line := range strings.Lines(string(log)) {
 		switch {

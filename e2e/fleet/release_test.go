@@ -36,9 +36,7 @@ func TestDowngradeOnAnExternalEtcd(t *testing.T) {
 	const older = `{"format": 1, "version": "v0.0.1", "kubernetes": "v1.36.0", "etcd": "3.6.1"}`
 	put(t, urls[0], "/kube-hyper-mini/release/registry", older)
 	stamp := filepath.Join(first.Dir, "version.json")
-	if err := os.WriteFile(stamp, []byte(older), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, stamp, older)
 	upgraded := harness.StartIn(t, first.Dir, "--config", onEtcd(t, urls, ""))
 	harness.Contains(t, upgraded.Log(), "backup made before the upgrade", "from=v0.0.1")
 	if content, err := os.ReadFile(stamp); err != nil || strings.Contains(string(content), "v0.0.1") {

@@ -10,8 +10,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,14 +24,7 @@ type Gate struct {
 	rate   atomic.Int64 // of failures, in percent
 	varied atomic.Bool  // in all ways, and not only with 503
 	hangs  atomic.Bool
-	held   atomic.Pointer[held]
 	ended  chan struct{}
-}
-
-// held are the requests that wait until they are released.
-type held struct {
-	part     string // of their paths
-	released chan struct{}
 }
 
 // NewGate passes requests to the server at the URL until the test ends.
@@ -67,15 +58,6 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request) {
 		case <-g.ended:
 		}
 		return
-	}
-	if h := g.held.Load(); h != nil && strings.Contains(r.URL.Path, h.part) {
-		select {
-		case <-h.released:
-		case <-r.Context().Done():
-			return
-		case <-g.ended:
-			return
-		}
 	}
 	if rand.Int64N(100) >= g.rate.Load() {
 		g.proxy.ServeHTTP(w, r)
@@ -157,13 +139,6 @@ func (g *Gate) delay(w http.ResponseWriter, r *http.Request) {
 // Hang accepts requests from now on without an answer, or answers them again. Those that
 // wait stay without one.
 func (g *Gate) Hang(hangs bool) { g.hangs.Store(hangs) }
-
-// Hold makes requests wait whose path has the part, until release is called.
-func (g *Gate) Hold(part string) (release func()) {
-	h := &held{part, make(chan struct{})}
-	g.held.Store(h)
-	return sync.OnceFunc(func() { close(h.released) })
-}
 
 // Fail fails all requests from now on with 503, or none. Half of them are executed.
 func (g *Gate) Fail(all bool) {

@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"bytes"
 	"fmt"
 	"net"
 	"os"
@@ -43,20 +42,8 @@ func StartS3(t testing.TB, flags ...string) *S3 {
 	s.Env = []string{"AWS_ACCESS_KEY_ID=" + S3Key, "AWS_SECRET_ACCESS_KEY=" + S3Secret}
 	address := FreeAddress(t)
 	s.Endpoint = "http://" + address
-	var log lockedBuffer
 	args := append([]string{"--access", S3Key, "--secret", S3Secret, "--port", address, "--quiet", "posix", "--sidecar", sidecar}, flags...)
-	cmd := exec.Command(binary, append(args, root)...)
-	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("start versitygw: %v", err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it keeps nothing in memory
-		_ = cmd.Wait()         // killed
-		if t.Failed() {
-			t.Logf("versitygw's log:\n%s", bytes.TrimSpace([]byte(log.String())))
-		}
-	})
+	StartProcess(t, exec.Command(binary, append(args, root)...))
 	Eventually(t, "versitygw listens", func() error {
 		connection, err := net.Dial("tcp", address)
 		if err != nil {

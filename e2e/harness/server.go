@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -243,4 +245,18 @@ func (s *Server) Dynamic() *dynamic.DynamicClient {
 		s.t.Fatalf("make a dynamic client: %v", err)
 	}
 	return client
+}
+
+// WhoAmI returns the user of a client's configuration, as the server sees it.
+func WhoAmI(t testing.TB, config *rest.Config) authenticationv1.UserInfo {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("ask who I am: %v", err)
+	}
+	return review.Status.UserInfo
 }

@@ -1,7 +1,6 @@
 package library
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,7 +22,7 @@ type program struct {
 	t          *testing.T
 	kubectlBin string
 	kubeconfig string
-	output     *bytes.Buffer
+	process    *harness.Process
 }
 
 // binaries builds the programs, which takes go less than one after the other, and returns
@@ -52,25 +51,12 @@ func run(t *testing.T, name string, args ...string) {
 func start(t *testing.T, binaries, name, config string, args ...string) *program {
 	t.Helper()
 	dir := t.TempDir()
-	file := filepath.Join(dir, "config.yaml")
-	text := fmt.Sprintf("apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\ndataDir: %q\nserving: {port: 0}\n%s", filepath.Join(dir, "data"), config)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := &program{t: t, kubectlBin: harness.KubectlBinary(t), kubeconfig: filepath.Join(dir, "data", "admin.kubeconfig"), output: &bytes.Buffer{}}
+	file := harness.ConfigFile(t, fmt.Sprintf("dataDir: %q\nserving: {port: 0}\n%s", filepath.Join(dir, "data"), config))
+	p := &program{t: t, kubectlBin: harness.KubectlBinary(t), kubeconfig: filepath.Join(dir, "data", "admin.kubeconfig")}
 	cmd := exec.Command(filepath.Join(binaries, name), append([]string{file}, args...)...)
 	cmd.Env = append(os.Environ(), "TOKEN=letmein")
-	cmd.Stdout, cmd.Stderr = p.output, p.output
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-		_ = cmd.Wait()                          // a program without a handler ends by the signal
-		if t.Failed() {
-			t.Logf("the program %s wrote:\n%s", name, p.output)
-		}
-	})
+	p.process = harness.StartProcess(t, cmd)
+	t.Cleanup(func() { p.process.Stop(syscall.SIGTERM) }) // a program without a handler ends by the signal
 	harness.Eventually(t, "the server of "+name+" is ready", func() error {
 		_, err := p.try("", "get", "--raw", "/readyz")
 		return err
@@ -163,7 +149,7 @@ func TestPrograms(t *testing.T) {
 		}
 		p.kubeconfig = os.DevNull // without the administrator's certificate
 		p.kubectl([]string{"jane", "developers"}, "", "--server", server, "--insecure-skip-tls-verify", "--token", "letmein", "auth", "whoami")
-		if !strings.Contains(p.output.String(), "GET /readyz") {
+		if !strings.Contains(p.process.Log(), "GET /readyz") {
 			t.Error("the middleware has logged no request")
 		}
 	})

@@ -1,7 +1,6 @@
 package packaging
 
 import (
-	"context"
 	"net"
 	"os"
 	"path/filepath"
@@ -9,36 +8,28 @@ import (
 	"testing"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
 )
 
-// whoami returns the user of the configuration.
-func whoami(t *testing.T, config *rest.Config) authenticationv1.UserInfo {
-	t.Helper()
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(context.Background(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatalf("ask who I am: %v", err)
-	}
-	return review.Status.UserInfo
-}
-
 func TestKubeconfigOfAUser(t *testing.T) {
 	t.Parallel()
 	s := harness.Start(t)
 	file := filepath.Join(t.TempDir(), "jane.kubeconfig")
-	out, code := harness.CLI(t, "kubeconfig", "create", "jane", "--group", "developers", "--group", "on call", "--expires", "1h", "--data-dir", s.Dir, "--output", file)
+	out, code := harness.CLI(t, "kubeconfig", "create", "jane", "--group", "developers", "--group", "on call", "--expires", "48h", "--data-dir", s.Dir, "--output", file)
 	if code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, out)
+	}
+	_, until, found := strings.Cut(out, " until ")
+	end, err := time.ParseInLocation(time.DateTime, strings.TrimSpace(strings.SplitN(until, "\n", 2)[0]), time.Local)
+	if !found || err != nil {
+		t.Fatalf("no end in %v:\n%s", err, out)
+	}
+	// The signer counts from some minutes ago, for clocks that differ.
+	if life := time.Until(end); life < 47*time.Hour || life > 49*time.Hour {
+		t.Errorf("the life is %s", life)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file: %v, %v", info.Mode(), err)
@@ -47,7 +38,7 @@ func TestKubeconfigOfAUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	user := whoami(t, config)
+	user := harness.WhoAmI(t, config)
 	if groups := "," + strings.Join(user.Groups, ",") + ","; user.Username != "jane" || !strings.Contains(groups, ",developers,") || !strings.Contains(groups, ",on call,") {
 		t.Errorf("the server sees %s in %s", user.Username, groups)
 	}
@@ -82,7 +73,7 @@ func TestInClusterConfigurationOfAController(t *testing.T) {
 	}
 	// What rest.InClusterConfig does, from another directory than the fixed one.
 	env := map[string]string{}
-	for line := range strings.Lines(read(t, filepath.Join(dir, "env"))) {
+	for line := range strings.Lines(string(harness.ReadFile(t, filepath.Join(dir, "env")))) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		env[name] = value
 	}
@@ -91,10 +82,10 @@ func TestInClusterConfigurationOfAController(t *testing.T) {
 		TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(dir, "ca.crt")},
 		BearerTokenFile: filepath.Join(dir, "token"),
 	}
-	if user := whoami(t, config); user.Username != "system:serviceaccount:team:robot" {
+	if user := harness.WhoAmI(t, config); user.Username != "system:serviceaccount:team:robot" {
 		t.Errorf("the server sees %s", user.Username)
 	}
-	if namespace := read(t, filepath.Join(dir, "namespace")); namespace != "team" {
+	if namespace := string(harness.ReadFile(t, filepath.Join(dir, "namespace"))); namespace != "team" {
 		t.Errorf("the namespace is %q", namespace)
 	}
 	for args, want := range map[string]string{"": "in namespace team", "--all-namespaces": "in all namespaces"} {
@@ -115,10 +106,8 @@ func TestRefusedAccess(t *testing.T) {
 	stopped := filepath.Join(t.TempDir(), "stopped")
 	unreachable := filepath.Join(t.TempDir(), "unreachable.kubeconfig")
 	closed := harness.FreeAddress(t)
-	text := strings.Replace(read(t, s.Kubeconfig), strings.TrimPrefix(s.RESTConfig().Host, "https://"), closed, 1)
-	if err := os.WriteFile(unreachable, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	text := strings.Replace(string(harness.ReadFile(t, s.Kubeconfig)), strings.TrimPrefix(s.RESTConfig().Host, "https://"), closed, 1)
+	harness.WriteFile(t, unreachable, text)
 	here := []string{"--data-dir", s.Dir}
 	for _, c := range []struct {
 		args []string
@@ -150,31 +139,4 @@ func TestRefusedAccess(t *testing.T) {
 			t.Errorf("kubeconfig create %q prints a key", c.args)
 		}
 	}
-}
-
-func TestCredentialsExpireAsRequested(t *testing.T) {
-	t.Parallel()
-	s := harness.Start(t)
-	out, code := harness.CLI(t, "kubeconfig", "create", "jane", "--expires", "48h", "--data-dir", s.Dir)
-	if code != 0 {
-		t.Fatalf("exit code %d:\n%s", code, out)
-	}
-	_, until, found := strings.Cut(out, " until ")
-	end, err := time.ParseInLocation(time.DateTime, strings.TrimSpace(strings.SplitN(until, "\n", 2)[0]), time.Local)
-	if !found || err != nil {
-		t.Fatalf("no end in %v:\n%s", err, out)
-	}
-	// The signer counts from some minutes ago, for clocks that differ.
-	if life := time.Until(end); life < 47*time.Hour || life > 49*time.Hour {
-		t.Errorf("the life is %s", life)
-	}
-}
-
-func read(t *testing.T, path string) string {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
 }

@@ -1,13 +1,8 @@
 package packaging
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"net"
 	"os"
 	"os/exec"
@@ -15,9 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/yaml"
@@ -29,38 +22,11 @@ import (
 // clients, under the names that the Deployment's secret has.
 func issueEtcdFiles(t *testing.T, dir string) {
 	t.Helper()
-	issue := func(template, parent *x509.Certificate, signer *ecdsa.PrivateKey, name string) (*x509.Certificate, *ecdsa.PrivateKey) {
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if parent == nil {
-			parent, signer = template, key
-		}
-		template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-		der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw, err := x509.MarshalPKCS8PrivateKey(key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for file, block := range map[string]*pem.Block{".crt": {Type: "CERTIFICATE", Bytes: der}, ".key": {Type: "PRIVATE KEY", Bytes: raw}} {
-			if err := os.WriteFile(filepath.Join(dir, name+file), pem.EncodeToMemory(block), 0o440); err != nil {
-				t.Fatal(err)
-			}
-		}
-		certificate, err := x509.ParseCertificate(der)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return certificate, key
-	}
-	ca, key := issue(&x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "etcd CA"},
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, nil, nil, "ca")
-	issue(&x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "etcd"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}, ca, key, "tls")
+	ca := harness.NewAuthority(t, "etcd CA")
+	ca.Write(t, filepath.Join(dir, "ca"))
+	crt, key := ca.Issue(t, &x509.Certificate{Subject: pkix.Name{CommonName: "etcd"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}})
+	harness.WritePair(t, filepath.Join(dir, "tls"), crt, key)
 }
 
 // secureEtcd runs an etcd that only holders of a certificate can use.
@@ -68,23 +34,10 @@ func secureEtcd(t *testing.T, files string) (url string) {
 	t.Helper()
 	binary := harness.Build(t, filepath.Join(harness.Root(t), "e2e"), "go.etcd.io/etcd/server/v3", "etcd")
 	client, peer := "https://"+harness.FreeAddress(t), "http://"+harness.FreeAddress(t)
-	log, err := os.Create(filepath.Join(t.TempDir(), "etcd.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(binary, "--data-dir", t.TempDir(), "--listen-client-urls", client, "--advertise-client-urls", client,
+	harness.StartProcess(t, exec.Command(binary, "--data-dir", t.TempDir(), "--listen-client-urls", client, "--advertise-client-urls", client,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer,
 		"--client-cert-auth", "--trusted-ca-file", filepath.Join(files, "ca.crt"),
-		"--cert-file", filepath.Join(files, "tls.crt"), "--key-file", filepath.Join(files, "tls.key"))
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-		_ = cmd.Wait()                          // killed is what it is
-		_ = log.Close()
-	})
+		"--cert-file", filepath.Join(files, "tls.crt"), "--key-file", filepath.Join(files, "tls.key")))
 	return client
 }
 
@@ -127,7 +80,7 @@ func TestDeploymentOnExternalEtcd(t *testing.T) {
 	t.Parallel()
 	manifests := filepath.Join(harness.Root(t), "packaging", "kubernetes", "external")
 	var deployment appsv1.Deployment
-	if err := yaml.UnmarshalStrict([]byte(read(t, filepath.Join(manifests, "deployment.yaml"))), &deployment); err != nil {
+	if err := yaml.UnmarshalStrict(harness.ReadFile(t, filepath.Join(manifests, "deployment.yaml")), &deployment); err != nil {
 		t.Fatal(err)
 	}
 	files := t.TempDir()
@@ -137,12 +90,10 @@ func TestDeploymentOnExternalEtcd(t *testing.T) {
 		"https://etcd.etcd.svc:2379", secureEtcd(t, files),
 		"/etc/kube-hyper-mini-etcd", files,
 		"bindAddress: 0.0.0.0", "bindAddress: 127.0.0.1",
-	).Replace(read(t, filepath.Join(manifests, "config.yaml")))
-	if err := os.WriteFile(config, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	).Replace(string(harness.ReadFile(t, filepath.Join(manifests, "config.yaml"))))
+	harness.WriteFile(t, config, content)
 	for _, mount := range deployment.Spec.Template.Spec.Containers[0].VolumeMounts {
-		if mount.Name == "etcd" && !strings.Contains(read(t, filepath.Join(manifests, "config.yaml")), path.Join(mount.MountPath, "ca.crt")) {
+		if mount.Name == "etcd" && !strings.Contains(string(harness.ReadFile(t, filepath.Join(manifests, "config.yaml"))), path.Join(mount.MountPath, "ca.crt")) {
 			t.Errorf("etcd's certificates are mounted at %s, where the configuration does not look", mount.MountPath)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -117,18 +116,14 @@ func TestPackagedConfigurationsAreValid(t *testing.T) {
 	t.Parallel()
 	packaging := filepath.Join(harness.Root(t), "packaging")
 	empty := filepath.Join(t.TempDir(), "empty")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, empty, "")
 	for _, name := range []string{"systemd/config.yaml", "image/config.yaml", "kubernetes/embedded/config.yaml", "kubernetes/external/config.yaml"} {
-		text := read(t, filepath.Join(packaging, name))
+		text := string(harness.ReadFile(t, filepath.Join(packaging, name)))
 		for _, file := range []string{"ca.crt", "tls.crt", "tls.key"} {
 			text = strings.ReplaceAll(text, "/etc/kube-hyper-mini-etcd/"+file, empty)
 		}
 		config := filepath.Join(t.TempDir(), "config.yaml")
-		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		harness.WriteFile(t, config, text)
 		if out, code := harness.CLI(t, "config", "validate", config); code != 0 {
 			t.Errorf("%s: exit code %d:\n%s", name, code, out)
 		}
@@ -141,10 +136,7 @@ func TestImageTagExists(t *testing.T) {
 	t.Parallel()
 	root := harness.Root(t)
 	read := func(elem ...string) string {
-		data, err := os.ReadFile(filepath.Join(append([]string{root, "packaging"}, elem...)...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := harness.ReadFile(t, filepath.Join(append([]string{root, "packaging"}, elem...)...))
 		return string(data)
 	}
 	newest := regexp.MustCompile(`(?m)^## \[(\d+\.\d+\.\d+)\]`).FindStringSubmatch(read("CHANGELOG.md"))

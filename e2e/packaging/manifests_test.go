@@ -51,14 +51,11 @@ type platform struct {
 
 func newPlatform(t *testing.T, prune, wait bool, more ...string) platform {
 	t.Helper()
-	p := platform{t: t, dir: filepath.Join(t.TempDir(), "manifests"), config: filepath.Join(t.TempDir(), "config.yaml")}
+	p := platform{t: t, dir: filepath.Join(t.TempDir(), "manifests")}
 	if err := os.Mkdir(p.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	text := fmt.Sprintf("apiVersion: kube-hyper-mini.io/v1alpha1\nkind: ServerConfiguration\nmanifests: {dir: %q, prune: %t, waitForReady: %t%s}\n", p.dir, prune, wait, strings.Join(more, ""))
-	if err := os.WriteFile(p.config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	p.config = harness.ConfigFile(t, fmt.Sprintf("manifests: {dir: %q, prune: %t, waitForReady: %t%s}\n", p.dir, prune, wait, strings.Join(more, "")))
 	return p
 }
 
@@ -176,27 +173,16 @@ func TestRequiredManifestsDelayReady(t *testing.T) {
 	if out, code := harness.CLI(t, "status", "--data-dir", s.Dir); code != 3 || !strings.Contains(out, "20-broken.yaml") {
 		t.Errorf("status: exit code %d\n%s", code, out)
 	}
+	// It can be stopped while it waits.
+	if code := s.Stop(); code != 0 {
+		t.Errorf("exit code %d\n%s", code, s.Log())
+	}
+	s = harness.Launch(t, s.Dir, "--config", p.config)
 	p.write("20-broken.yaml", namespace("other"))
 	p.write("30-nonsense.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: team}\ndata: {key: value}\n")
 	s.WaitReady()
 	s.Kubectl("", "get", "configmap", "-n", "team", "x")
 	s.Kubectl("", "get", "namespace", "other")
-}
-
-func TestStopWhileWaitingForManifests(t *testing.T) {
-	t.Parallel()
-	p := newPlatform(t, false, true, ", required: true")
-	p.write("broken.yaml", "{")
-	s := harness.Launch(t, filepath.Join(t.TempDir(), "data"), "--config", p.config)
-	harness.Eventually(t, "the manifests were tried", func() error {
-		if !strings.Contains(s.Log(), "broken.yaml") {
-			return errors.New(s.Log())
-		}
-		return nil
-	})
-	if code := s.Stop(); code != 0 {
-		t.Errorf("exit code %d\n%s", code, s.Log())
-	}
 }
 
 func TestReadyWithoutWaitingForManifests(t *testing.T) {

@@ -21,9 +21,7 @@ func TestResetRemovesTheDataAfterConfirmation(t *testing.T) {
 		t.Fatalf("backup save: %d\n%s", code, out)
 	}
 	outside := filepath.Join(filepath.Dir(s.Dir), "outside")
-	if err := os.WriteFile(outside, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	harness.WriteFile(t, outside, "")
 	if out, code := harness.CLI(t, "reset", "--yes", "--data-dir", s.Dir); code != 1 || !strings.Contains(out, "in use") {
 		t.Errorf("while the server runs: exit code %d:\n%s", code, out)
 	}
@@ -76,50 +74,5 @@ func TestResetRemovesTheDataAfterConfirmation(t *testing.T) {
 	}
 	if out, code := harness.CLI(t, "reset", "--yes", "--data-dir", s.Dir); code != 0 || !strings.Contains(out, "nothing to remove") {
 		t.Errorf("a second time: exit code %d:\n%s", code, out)
-	}
-}
-
-// TestDataDirectoryWithOtherFilesIsRefused: a server, a restore and an import refuse a
-// directory that has other files, and write nothing there.
-func TestDataDirectoryWithOtherFilesIsRefused(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "thesis.txt")
-	archive := filepath.Join(t.TempDir(), "archive.tar.gz")
-	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.WriteFile(archive, nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	for _, command := range [][]string{{"server", "--port", "0"}, {"backup", "restore", archive}} {
-		out, code := harness.CLI(t, append(command, "--data-dir", dir)...)
-		if code != 1 || !strings.Contains(out, "thesis.txt") || !strings.Contains(out, "--data-dir") {
-			t.Errorf("%v: exit code %d:\n%s", command, code, out)
-		}
-	}
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
-		t.Errorf("the directory has %v, %v", entries, err)
-	}
-}
-
-func TestResetRefusesOtherDirectories(t *testing.T) {
-	t.Parallel()
-	home := t.TempDir()
-	file := filepath.Join(home, "version.json")
-	if err := os.WriteFile(file, []byte(`{"version": "1.0.0"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, refused := range []struct {
-		path, says string
-		code       int
-	}{
-		{home, "not a data directory", harness.ExitFailure},
-		{filepath.Dir(home), "not a data directory", harness.ExitFailure},
-		{file, "is a file", harness.ExitUsage},
-	} {
-		if out, code := harness.CLI(t, "reset", "--yes", "--data-dir", refused.path); code != refused.code || !strings.Contains(out, refused.says) {
-			t.Errorf("reset of %s: exit code %d:\n%s", refused.path, code, out)
-		}
-	}
-	if _, err := os.Stat(file); err != nil {
-		t.Error(err)
 	}
 }

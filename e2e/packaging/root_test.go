@@ -50,7 +50,7 @@ func TestRootGivesUpRoot(t *testing.T) {
 
 	// A kubeconfig that runs a program.
 	kubeconfig := filepath.Join(data, "admin.kubeconfig")
-	honest := read(t, kubeconfig)
+	honest := string(harness.ReadFile(t, kubeconfig))
 	ran := filepath.Join(dir, "ran")
 	evil := honest[:strings.Index(honest, "users:")] + `users:
 - name: kube-hyper-mini

@@ -22,9 +22,6 @@ import (
 type Config struct {
 	// Rounds of each deletion policy. Each has two CRDs of its own.
 	Rounds int
-	// Settle is the time between the CRDs and the first object. An upstream
-	// garbage collector looks for new types every 30 s.
-	Settle time.Duration
 	// Dependents of each owner.
 	Dependents int
 	// Patience is how long an outcome is waited for.
@@ -100,9 +97,6 @@ func (r *run) round(ctx context.Context, policy metav1.DeletionPropagation, i in
 		if err := r.define(ctx, group, plural, kind); err != nil {
 			return err
 		}
-	}
-	if err := sleep(ctx, r.config.Settle); err != nil {
-		return err
 	}
 	family := &family{
 		owner: r.client.Resource(owners).Namespace(r.namespace), name: "owner." + group,

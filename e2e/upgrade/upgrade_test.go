@@ -9,9 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/e2e/harness"
@@ -87,26 +84,12 @@ func checks(t *testing.T, s *harness.Server, token string, kubeconfig []byte) {
 	if now, err := os.ReadFile(s.Kubeconfig); err != nil || certificates(now) != certificates(kubeconfig) {
 		t.Errorf("the administrator has another identity: %v", err)
 	}
-	if who := whoIs(t, s, token); who != "system:serviceaccount:team:robot" {
+	config := rest.AnonymousClientConfig(s.RESTConfig())
+	config.BearerToken = token
+	if who := harness.WhoAmI(t, config).Username; who != "system:serviceaccount:team:robot" {
 		t.Errorf("the token is that of %q", who)
 	}
 	s.Kubectl("", "create", "configmap", "-n", "team", fmt.Sprintf("written-%d", s.PID()))
-}
-
-// whoIs returns the user of the token.
-func whoIs(t *testing.T, s *harness.Server, token string) string {
-	t.Helper()
-	config := rest.AnonymousClientConfig(s.RESTConfig())
-	config.BearerToken = token
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return review.Status.UserInfo.Username
 }
 
 // certificates are the lines of a kubeconfig with the authority and the client.
@@ -144,20 +127,14 @@ func upgrade(t *testing.T, version, binary string, crash bool) {
 	old.Await("condition=Established", "crd/buckets.cloud.example.com")
 	old.Kubectl(bucket, "apply", "-f", "-")
 	token := old.Kubectl("", "create", "token", "-n", "team", "robot", "--duration", "24h")
-	kubeconfig, err := os.ReadFile(old.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := harness.ReadFile(t, old.Kubeconfig)
 	checks(t, old, token, kubeconfig)
 	if crash {
 		old.Kill()
 	} else {
 		old.Stop()
 	}
-	left, err := os.ReadFile(filepath.Join(dir, "etcd", "member", "snap", "db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	left := harness.ReadFile(t, filepath.Join(dir, "etcd", "member", "snap", "db"))
 
 	upgraded := with(t, "", dir)
 	harness.Contains(t, upgraded.Log(), "backup made before the upgrade", "from="+version)
@@ -196,42 +173,8 @@ func snapshotIn(t *testing.T, archive string) []byte {
 	if out, err := harness.Run(t, "", "tar", "-xz", "-f", archive, "-C", dir, "etcd/snapshot.db"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	data, err := os.ReadFile(filepath.Join(dir, "etcd", "snapshot.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := harness.ReadFile(t, filepath.Join(dir, "etcd", "snapshot.db"))
 	return data
-}
-
-// TestRefusedReleases: a downgrade and a skipped minor release change
-// nothing.
-func TestRefusedReleases(t *testing.T) {
-	t.Parallel()
-	s := harness.Start(t)
-	s.Stop()
-	stamp := filepath.Join(s.Dir, "version.json")
-	good, err := os.ReadFile(stamp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for content, want := range map[string]string{
-		`{"format": 1, "version": "v9.9.9", "kubernetes": "v1.99.0", "etcd": "3.6.16"}`: "run the newer release",
-		`{"format": 1, "version": "v0.0.1", "kubernetes": "v1.34.0", "etcd": "3.6.1"}`:  "skips a minor release of Kubernetes",
-		`{"format": 1, "version": "v0.0.1", "kubernetes": "v1.36.0", "etcd": "3.4.30"}`: "skips a minor release of etcd",
-	} {
-		if err := os.WriteFile(stamp, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		out := harness.Runs(t, harness.ExitFailure, "server", "--data-dir", s.Dir, "--port", "0")
-		harness.Contains(t, out, want)
-		if now, err := os.ReadFile(stamp); err != nil || string(now) != content {
-			t.Errorf("the stamp was changed: %s, %v", now, err)
-		}
-	}
-	if err := os.WriteFile(stamp, good, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	harness.StartIn(t, s.Dir)
 }
 
 // TestNewerServiceEndpointDefinitionIsKept: a replica of an older release leaves the type

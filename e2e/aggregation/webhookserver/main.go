@@ -19,7 +19,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"sync/atomic"
 	"syscall"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -58,11 +57,8 @@ func serve(args []string) error {
 	handler := &handler{name: *name}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/crdconvert", converter.ServeExampleConvert)
-	mux.HandleFunc("/allow", handler.allow)
 	mux.HandleFunc("/label", handler.label)
-	mux.HandleFunc("/subject", handler.subject)
 	mux.HandleFunc("/slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	mux.HandleFunc("/requests", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, handler.requests.Load()) })
 	server := &http.Server{Addr: *listen, Handler: mux, TLSConfig: &tls.Config{
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			pair, err := tls.LoadX509KeyPair(*certificate, *key)
@@ -82,25 +78,11 @@ func serve(args []string) error {
 	return <-drained
 }
 
-type handler struct {
-	name     string
-	requests atomic.Int64
-}
+type handler struct{ name string }
 
 // label admits each request and adds a label with its name.
 func (h *handler) label(w http.ResponseWriter, r *http.Request) {
 	h.patch(w, r, "/metadata/labels", map[string]string{"admitted-by": h.name})
-}
-
-// subject adds a subject to a role binding, without the fields that have
-// defaults.
-func (h *handler) subject(w http.ResponseWriter, r *http.Request) {
-	h.patch(w, r, "/subjects/-", map[string]string{"kind": "User", "name": h.name})
-}
-
-// allow admits everything as it is.
-func (h *handler) allow(w http.ResponseWriter, r *http.Request) {
-	h.admit(w, r, &admissionv1.AdmissionResponse{})
 }
 
 // patch admits an object and adds something to it.
@@ -116,7 +98,6 @@ func (h *handler) patch(w http.ResponseWriter, r *http.Request, path string, val
 
 // admit answers a review.
 func (h *handler) admit(w http.ResponseWriter, r *http.Request, response *admissionv1.AdmissionResponse) {
-	h.requests.Add(1)
 	var review admissionv1.AdmissionReview
 	if err := json.NewDecoder(r.Body).Decode(&review); err != nil || review.Request == nil {
 		http.Error(w, fmt.Sprintf("not an AdmissionReview: %v", err), http.StatusBadRequest)

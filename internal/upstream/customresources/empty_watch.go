@@ -31,7 +31,7 @@ import (
 //   instead of 650 (bench, crds; trial).
 // Breaks: clients that watch a type without objects get other answers than those of a
 //   type with objects. Tests: TestEmptyWatchContinuesUpstream, TestWatchTimeout,
-//   TestFirstObjectsReachWatchesOfEmptyTypes.
+//   TestManyEmptyWatches.
 
 const (
 	// BookmarkInterval is the interval of a watch's bookmarks.

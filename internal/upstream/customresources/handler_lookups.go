@@ -29,8 +29,7 @@ import (
 // Gain: a type that is not in use has no storage, no cache and no schemas in memory, which
 //   take 0.8 MB and 19 goroutines of each type in use (bench, crds).
 // Breaks: custom resources are not found, or served by an old version of their CRD.
-//   Tests: TestChangedTypesAreBuiltAgain, TestConvertedTypesComeBack,
-//   TestSchemaChangesWhileWatched.
+//   Tests: TestChangedTypesAreBuiltAgain, TestConvertedTypesComeBack.
 
 // SeenDelay is the time that other servers may need to learn that a CRD is established.
 // The handler delays the requests of a CRD that is newer.
