@@ -68,7 +68,7 @@ var crdSteps = []crdStep{
 			{name: "memory of it that is left a minute after", unit: inBytes, limit: g.listMemory / leftOf}}
 	}, (*crdRun).listByMany, false},
 	{"documents", func(crdGoals) []row {
-		return []row{{name: "first /openapi/v3 document of a group", unit: inSeconds, limit: 0.2},
+		return []row{{name: "first /openapi/v3 document of a group", unit: inSeconds, limit: 1},
 			{name: "processor time of it", unit: inSeconds}, {name: "discovery whole", unit: inSeconds, limit: 0.1}}
 	}, (*crdRun).documents, false},
 	{"openapi-v2", func(g crdGoals) []row {
@@ -80,7 +80,8 @@ var crdSteps = []crdStep{
 	}, (*crdRun).watchAll, false},
 	restartStep,
 	{"delete", func(crdGoals) []row {
-		return []row{{name: "memory a minute after all CRDs were deleted, of an empty server's", unit: plain, limit: 1.15}}
+		return []row{{name: "memory a minute after all CRDs were deleted, of an empty server's", unit: plain, limit: 1.15,
+			reason: "the OpenAPI documents of built-in types, which the first request for them builds: 20 MB that an empty server has not"}}
 	}, (*crdRun).deleteAll, false},
 }
 
