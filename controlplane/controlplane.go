@@ -88,6 +88,7 @@ func (o *Options) extension() (appliance.Extension, error) {
 	extension.API.Groups, extension.API.Paths, extension.API.Handler = groups, o.Handlers, o.Middleware
 	extension.API.Tokens, extension.API.Requests = o.TokenAuthenticators, o.RequestAuthenticators
 	extension.API.Authorizers, extension.API.Audit, extension.API.OwnMetrics = o.Authorizers, o.Audit, o.OwnMetrics
+	extension.API.Access = o.Access
 	for i, a := range o.Admission {
 		if a.Mutate == nil && a.Validate == nil {
 			errs = append(errs, fmt.Errorf("Options.Admission[%d] %q has no function: set Mutate or Validate", i, a.Name))
@@ -151,7 +152,7 @@ func (o *Options) checkPart() error {
 	case len(o.Controllers) > 0:
 		return fmt.Errorf("Options.Part %q runs no Options.Controllers: run them as clients of the API server", o.Part)
 	case o.Part != OnlyAPIServer && (served > 0 || o.Middleware != nil || o.Manifests != nil ||
-		o.Listener != nil || o.Listen || o.Audit != nil || o.OwnMetrics):
+		o.Listener != nil || o.Listen || o.Audit != nil || o.Access != nil || o.OwnMetrics):
 		return fmt.Errorf("Options.Part %q serves no API: leave out the listener and what is added to the API", o.Part)
 	}
 	return nil

@@ -80,6 +80,9 @@ type Options struct {
 	// Audit returns where audit events go, given where the configuration sends them: nil for
 	// nowhere. Without an audit policy in the configuration there are none.
 	Audit func(configured audit.Backend) audit.Backend
+	// Access is called once, before the API answers, with how requests are authenticated and authorized:
+	// Middleware may ask both. The authenticator removes credentials from the request that it gets.
+	Access func(authenticator.Request, authorizer.Authorizer)
 	// OwnMetrics leaves what the libraries count for the whole process out of /metrics.
 	OwnMetrics bool
 	// Controllers run while the control plane is ready.

@@ -45,6 +45,8 @@ type Extensions struct {
 	Authorizers []authorizer.Authorizer
 	Audit       func(audit.Backend) audit.Backend // nil for the configured one
 	OwnMetrics  bool                              // without those of the process
+	// Access is given how the server authenticates and authorizes requests; nil for none.
+	Access func(authenticator.Request, authorizer.Authorizer)
 }
 
 // Group is an API group of Go types.
@@ -235,10 +237,29 @@ func (b *builder) extendAuthentication(c *genericapiserver.Config) {
 	}
 }
 
-// extendAuthorization adds the authorizers of the extensions.
+// extendAuthorization adds the authorizers of the extensions, and gives them the access.
 func (b *builder) extendAuthorization(c *genericapiserver.Config) {
+	if access := b.config.Extensions.Access; access != nil {
+		defer func() { access(audienceChecked(c.Authentication), c.Authorization.Authorizer) }()
+	}
 	if added := b.config.Extensions.Authorizers; len(added) > 0 {
 		all := append([]authorizer.Authorizer{authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)}, added...)
 		c.Authorization.Authorizer = authorizerunion.New(append(all, c.Authorization.Authorizer)...)
 	}
+}
+
+// audienceChecked authenticates requests as upstream's handler chain does (WithAuthentication in
+// k8s.io/apiserver/pkg/endpoints/filters): with the audiences of the API.
+func audienceChecked(c genericapiserver.AuthenticationInfo) authenticator.Request {
+	return authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
+		if len(c.APIAudiences) == 0 {
+			return c.Authenticator.AuthenticateRequest(r)
+		}
+		r = r.WithContext(authenticator.WithAudiences(r.Context(), c.APIAudiences))
+		response, ok, err := c.Authenticator.AuthenticateRequest(r)
+		if ok && len(response.Audiences) > 0 && len(c.APIAudiences.Intersect(response.Audiences)) == 0 {
+			return nil, false, err
+		}
+		return response, ok, err
+	})
 }

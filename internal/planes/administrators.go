@@ -1,20 +1,16 @@
 package planes
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/util/responsewriter"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
 // adminSubresource is the subresource of a ControlPlane whose update makes a user of the host
@@ -22,10 +18,12 @@ import (
 const adminSubresource = "admin"
 
 // administrators knows which users of the host may administer its control planes. It asks the
-// host's API with the credentials of the request.
+// host's authenticator and authorizer, with the credentials of the request.
 type administrators struct {
 	manager *Manager
-	known   *cache.Expiring // the answers to questions
+	users   authenticator.Request // of the host, set before it serves
+	rights  authorizer.Authorizer // set with users
+	known   *cache.Expiring       // the answers to questions
 	// accepted has the credentials that the host has accepted for a control plane.
 	accepted *cache.LRUExpireCache
 }
@@ -40,14 +38,14 @@ const (
 )
 
 func newAdministrators(m *Manager) *administrators {
-	return &administrators{m, cache.NewExpiring(), cache.NewLRUExpireCache(acceptedKept)}
+	return &administrators{manager: m, known: cache.NewExpiring(), accepted: cache.NewLRUExpireCache(acceptedKept)}
 }
 
 // of authenticates the host's users that may update the subresource admin of the ControlPlane.
 // In the control plane they are named host:NAME.
 func (a *administrators) of(plane string) authenticator.Request {
 	return authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
-		name, err := a.may(r, authorizationv1.ResourceAttributes{Verb: "update", Subresource: adminSubresource, Name: plane})
+		name, err := a.may(r, authorizer.AttributesRecord{Verb: "update", Subresource: adminSubresource, Name: plane})
 		if err != nil || name == "" {
 			return nil, false, err
 		}
@@ -73,8 +71,10 @@ func (a *administrators) endUntrusted(context.Context) {
 		if _, ok := a.accepted.Get(string(credentialOf(list[0].request))); !ok {
 			continue // it is one of the control plane, which ends its watches itself
 		}
-		name, err := a.whoIs(list[0].request)
-		if err != nil || name != "" {
+		ctx, end := askContext(list[0].request)
+		requester, err := a.whoIs(ctx, list[0].request)
+		end()
+		if err != nil || requester != nil {
 			continue // the host answers when it can
 		}
 		for _, x := range list {
@@ -83,9 +83,14 @@ func (a *administrators) endUntrusted(context.Context) {
 	}
 }
 
+// use is given the access to the host, before it serves.
+func (a *administrators) use(users authenticator.Request, rights authorizer.Authorizer) {
+	a.users, a.rights = users, rights
+}
+
 // may returns the name of the host's user who sends the request, if it has credentials of the
 // host, and the host's authorizer allows the action on ControlPlanes; else "".
-func (a *administrators) may(r *http.Request, action authorizationv1.ResourceAttributes) (string, error) {
+func (a *administrators) may(r *http.Request, action authorizer.AttributesRecord) (string, error) {
 	credential := credentialOf(r)
 	if credential == nil {
 		return "", nil
@@ -94,7 +99,6 @@ func (a *administrators) may(r *http.Request, action authorizationv1.ResourceAtt
 	if name, ok := a.known.Get(key); ok {
 		return name.(string), nil
 	}
-	action.Group, action.Version, action.Resource = Resource.Group, Resource.Version, Resource.Resource
 	name, err := a.ask(r, action)
 	if err == nil && name != "" {
 		a.accepted.Add(string(credential), name, acceptedLife)
@@ -105,60 +109,50 @@ func (a *administrators) may(r *http.Request, action authorizationv1.ResourceAtt
 	return name, err
 }
 
-func (a *administrators) ask(r *http.Request, action authorizationv1.ResourceAttributes) (string, error) {
-	access := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-		ResourceAttributes: &action}}
-	access.SetGroupVersionKind(authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"))
-	if ok, err := a.post(r, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", access); !ok ||
-		err != nil || !access.Status.Allowed {
+func (a *administrators) ask(r *http.Request, action authorizer.AttributesRecord) (string, error) {
+	ctx, end := askContext(r)
+	defer end()
+	requester, err := a.whoIs(ctx, r)
+	if err != nil || requester == nil {
 		return "", err
 	}
-	return a.whoIs(r)
+	action.User, action.ResourceRequest = requester, true
+	action.APIGroup, action.APIVersion, action.Resource = Resource.Group, Resource.Version, Resource.Resource
+	decision, _, err := a.rights.Authorize(ctx, action)
+	switch {
+	case decision == authorizer.DecisionAllow:
+		return requester.GetName(), nil
+	case err != nil:
+		return "", fmt.Errorf("ask the server whether %s may %s the control plane: %w", requester.GetName(), action.Verb, err)
+	}
+	return "", nil
 }
 
-// whoIs returns the name of the host's user who sends the request; "" if the host accepts no
-// credentials of it.
-func (a *administrators) whoIs(r *http.Request) (string, error) {
-	self := &authenticationv1.SelfSubjectReview{}
-	self.SetGroupVersionKind(authenticationv1.SchemeGroupVersion.WithKind("SelfSubjectReview"))
-	if ok, err := a.post(r, "/apis/authentication.k8s.io/v1/selfsubjectreviews", self); !ok || err != nil {
-		return "", err
-	}
-	if self.Status.UserInfo.Username == user.Anonymous {
-		return "", nil
-	}
-	return self.Status.UserInfo.Username, nil
-}
-
-// post sends a review to the host with the credentials of the request and nothing else of it,
-// and reads the answer into review. It returns false if the host refuses the user.
-func (a *administrators) post(r *http.Request, path string, review any) (bool, error) {
-	body, err := json.Marshal(review)
-	if err != nil {
-		return false, err
-	}
-	// without the values of the other server's request
-	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
-	defer cancel()
-	defer context.AfterFunc(r.Context(), cancel)()
-	asked, err := http.NewRequestWithContext(ctx, http.MethodPost, path, bytes.NewReader(body))
-	if err != nil {
-		return false, err
-	}
-	asked.Host, asked.RemoteAddr, asked.TLS, asked.RequestURI = r.Host, r.RemoteAddr, r.TLS, path
-	asked.Header.Set("Content-Type", "application/json")
-	asked.Header.Set("Accept", "application/json")
+// whoIs returns the host's user who sends the request; nil if the host accepts no credentials of it.
+// Nothing else of the request counts. It does not send a review through the API, which the host's
+// admission, such as a webhook that is down, could refuse.
+func (a *administrators) whoIs(ctx context.Context, r *http.Request) (user.Info, error) {
+	asked := (&http.Request{Method: r.Method, URL: r.URL, Host: r.Host, RemoteAddr: r.RemoteAddr, TLS: r.TLS,
+		Header: http.Header{}}).WithContext(ctx)
 	if token := r.Header.Get("Authorization"); token != "" {
 		asked.Header.Set("Authorization", token)
 	}
-	answer := responsewriter.NewInMemoryResponseWriter()
-	a.manager.host.ServeHTTP(answer, asked)
-	switch code := answer.RespCode(); code {
-	case http.StatusCreated:
-		return true, json.Unmarshal(answer.Data(), review)
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return false, nil
-	default:
-		return false, fmt.Errorf("ask the host who the user is: it answered %d: %s", code, answer.Data())
+	response, ok, err := a.users.AuthenticateRequest(asked)
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("ask the server who the user is: %w", context.Cause(ctx))
+	case err != nil || !ok || response.User.GetName() == user.Anonymous: // as upstream, which answers 401
+		return nil, nil
+	}
+	return response.User, nil
+}
+
+// askContext is without the values of the request, which is another server's.
+func askContext(r *http.Request) (context.Context, func()) {
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	stop := context.AfterFunc(r.Context(), cancel)
+	return ctx, func() {
+		stop()
+		cancel()
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"gopkg.in/go-jose/go-jose.v2/jwt"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/request/websocket"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/util/cert"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/pki"
@@ -31,7 +31,7 @@ func (p *plane) mayWake(r *http.Request) bool {
 		return true
 	}
 	name, err := p.manager.administrators.may(r,
-		authorizationv1.ResourceAttributes{Verb: "update", Subresource: adminSubresource, Name: p.name})
+		authorizer.AttributesRecord{Verb: "update", Subresource: adminSubresource, Name: p.name})
 	return name != "" || err != nil
 }
 

@@ -9,13 +9,13 @@ import (
 	"sync"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/kubernetes/scheme"
 
@@ -172,7 +172,7 @@ func (m *Manager) refuse(w http.ResponseWriter, r *http.Request, name string, er
 // maySee reports whether a user of the host may get the ControlPlane. Others do not learn which there
 // are, except that those that are awake answer /healthz, /livez and /readyz.
 func (m *Manager) maySee(r *http.Request, name string) bool {
-	user, err := m.administrators.may(r, authorizationv1.ResourceAttributes{Verb: "get", Name: name})
+	user, err := m.administrators.may(r, authorizer.AttributesRecord{Verb: "get", Name: name})
 	return err == nil && user != ""
 }
 

@@ -2,16 +2,20 @@ package planes
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -128,11 +132,51 @@ func TestRevokedAdministrator(t *testing.T) {
 	if h.watches(t, "acme") != 1 {
 		t.Error("the watch of a user whose certificate is valid has ended")
 	}
-	refuses := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
-	revoked := newAdministrators(&Manager{host: refuses, planes: map[string]*plane{"acme": p}})
+	revoked := newAdministrators(&Manager{planes: map[string]*plane{"acme": p}})
+	revoked.users = authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+		return nil, false, errors.New("the key of the client certificate has been revoked")
+	})
 	revoked.accepted = h.administrators.accepted
 	revoked.endUntrusted(t.Context())
 	for range opened.ResultChan() { // until it ends
+	}
+}
+
+// TestWebhookOfTheHost: a webhook of the host for all types, whose server does not answer, locks no
+// administrator out of control planes.
+func TestWebhookOfTheHost(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	own := newClient(t, h.config)
+	acme := h.create(t, "acme", nil)
+	opened := watchMaps(t, acme.CoreV1().ConfigMaps(""), metav1.ListOptions{})
+	account := token(t, own)
+	grant(t, own, rbacv1.PolicyRule{Verbs: []string{"update"}, APIGroups: []string{Resource.Group}, Resources: []string{"controlplanes/admin"}},
+		rbacv1.Subject{Kind: "ServiceAccount", Namespace: "default", Name: "default"})
+	all := []string{"*"}
+	_, err := own.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), &admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "policies"},
+		Webhooks: []admissionv1.ValidatingWebhook{{
+			Name: "policies.example.com", SideEffects: new(admissionv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+			ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")},
+			Rules: []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{admissionv1.OperationAll},
+				Rule: admissionv1.Rule{APIGroups: all, APIVersions: all, Resources: all}}},
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the host calls the webhook", func() bool {
+		_, err := own.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		return err != nil
+	})
+	if _, err := h.with(t, "acme", account).CoreV1().Namespaces().Get(t.Context(), "default", metav1.GetOptions{}); err != nil {
+		t.Errorf("an administrator gets %v", err)
+	}
+	h.administrators.endUntrusted(t.Context())
+	addMap(t, acme, "one")
+	if event := <-opened.ResultChan(); event.Type != watch.Added {
+		t.Errorf("the watch of an administrator has ended: %v", event)
 	}
 }
 

@@ -88,6 +88,7 @@ func (m *Manager) Extend(o *controlplane.Options) {
 	o.Admission = append(o.Admission, controlplane.Admission{Name: "planes",
 		Operations: []admission.Operation{admission.Create, admission.Update}, Mutate: addFinalizer})
 	o.Controllers = append(o.Controllers, controlplane.Controller{Name: "planes", Run: m.run})
+	o.Access = m.administrators.use
 	o.Audit = func(configured audit.Backend) audit.Backend {
 		m.audit = configured
 		return configured
