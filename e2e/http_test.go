@@ -128,7 +128,7 @@ func TestMetrics(t *testing.T) {
 		"apiserver_request_total", "apiserver_storage_objects", "apiserver_storage_size_bytes", "apiserver_flowcontrol_current_executing_requests",
 		"workqueue_depth", "garbagecollector_controller_resources_sync_error_total",
 		"etcd_server_has_leader", "etcd_mvcc_db_total_size_in_bytes", "etcd_disk_wal_fsync_duration_seconds",
-		"process_resident_memory_bytes", "go_goroutines",
+		"process_resident_memory_bytes", "go_goroutines", "kubernetes_build_info", "kubernetes_feature_enabled", "version_info",
 	} {
 		if families[name] == nil {
 			t.Errorf("no %s", name)

@@ -1,9 +1,13 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -41,6 +45,29 @@ func TestKubectlOfAPlane(t *testing.T) {
 	harness.Contains(t, harness.Runs(t, harness.ExitFailure, kubectl("--plane", "unmade", "get", "namespaces")...), "kubectl get controlplane unmade -o wide")
 	harness.Contains(t, harness.Runs(t, harness.ExitUsage, kubectl("--plane", "../acme", "get", "namespaces")...), "not the name of a ControlPlane")
 	harness.Contains(t, harness.Runs(t, harness.ExitUsage, kubectl("--plane", "acme", "get", "namespaces", "--kubeconfig", s.Kubeconfig)...), "leave one out")
+}
+
+// TestProxyOfAPlane: `kubectl proxy` with --plane serves that control plane, not the server.
+func TestProxyOfAPlane(t *testing.T) {
+	t.Parallel()
+	s := withPlanes(t, "acme")
+	harness.Runs(t, harness.ExitOK, "kubectl", "--data-dir", s.Dir, "--plane", "acme", "create", "configmap", "only-in-acme")
+	socket := filepath.Join(t.TempDir(), "proxy")
+	harness.StartProcess(t, exec.Command(harness.Binary(t), "kubectl", "--data-dir", s.Dir, "--plane", "acme", "proxy", "--unix-socket", socket))
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}}
+	harness.Eventually(t, "the proxy has the config map of acme", func() error {
+		answer, err := client.Get("http://localhost/api/v1/namespaces/default/configmaps/only-in-acme")
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			return errors.New(answer.Status)
+		}
+		return nil
+	})
 }
 
 // TestUnknownPlane: commands say that the server has no such control plane, and give nothing for it.

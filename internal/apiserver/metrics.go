@@ -10,7 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/metrics/legacyregistry"
+	_ "k8s.io/component-base/metrics/prometheus/version" // kubernetes_build_info
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/crds"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/encryption"
@@ -31,6 +33,8 @@ func (b *builder) installMetrics(server *genericapiserver.GenericAPIServer, exte
 	}
 	sources, own := prometheus.Gatherers{b.remote.metrics, registry}, b.config.Extensions.OwnMetrics
 	if !own {
+		utilfeature.DefaultMutableFeatureGate.AddMetrics()
+		b.options.GenericServerRunOptions.ComponentGlobalsRegistry.AddMetrics()
 		sources = append(sources, prometheus.GathererFunc(gather))
 	}
 	scrape, reset := promhttp.HandlerFor(sources, promhttp.HandlerOpts{}), legacyregistry.HandlerWithReset()

@@ -123,9 +123,9 @@ func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, cfg *c
 	named = named || os.Getenv(testplane.DataDirVariable) != ""
 	switch {
 	case missing == nil:
-	case named && kubectl.IsConfig(args):
+	case named && kubectl.Command(args) == "config":
 		return nil, nil, missing
-	case !named && (kubectl.IsConfig(args) || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != ""):
+	case !named && (kubectl.Command(args) == "config" || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != ""):
 		return args, nil, nil
 	}
 	if missing == nil { // otherwise kubectl reports it
@@ -137,12 +137,21 @@ func kubectlKubeconfig(cmd *cobra.Command, args []string) (rest []string, cfg *c
 			if err != nil {
 				return nil, nil, err
 			}
-			args = slices.Concat([]string{"--server", planes.URL(cmp.Or(address.Local, address.Server), plane),
-				"--tls-server-name", address.TLSServerName}, args)
+			args = planeArgs(address, plane, args)
 		}
 	}
 	// Plugins of kubectl get the variable too.
 	return args, cfg, os.Setenv(clientcmd.RecommendedConfigPathEnvVar, cfg.Kubeconfig.Path)
+}
+
+// planeArgs adds to the arguments of kubectl those that choose a control plane of the server.
+func planeArgs(server kubeconfig.Address, plane string, args []string) []string {
+	chosen := []string{"--server", planes.URL(cmp.Or(server.Local, server.Server), plane),
+		"--tls-server-name", server.TLSServerName}
+	if kubectl.Command(args) == "proxy" {
+		chosen = append(chosen, "--append-server-path=true") // else it serves the server itself
+	}
+	return append(chosen, args...)
 }
 
 // noServer returns why there is no server, with the remedy, or nil: the kubeconfigs that the

@@ -2,12 +2,15 @@ package crds
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"kube-hyper-mini.io/kube-hyper-mini/internal/upstream/customresources"
@@ -130,6 +133,13 @@ func (e establishing) PrepareForCreate(ctx context.Context, obj runtime.Object) 
 		return
 	}
 	customresources.Establish(crd)
+}
+
+// Validate implements [rest.RESTCreateStrategy]. The accepted names are those of the spec, whose errors
+// would be there twice.
+func (e establishing) Validate(ctx context.Context, obj runtime.Object) field.ErrorList {
+	return slices.DeleteFunc(e.RESTCreateStrategy.Validate(ctx, obj),
+		func(err *field.Error) bool { return strings.HasPrefix(err.Field, "status.acceptedNames") })
 }
 
 // guard refuses a status update that accepts names which another write accepts at the same time.

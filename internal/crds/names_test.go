@@ -2,6 +2,8 @@ package crds
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -55,6 +57,26 @@ func TestNamesInUse(t *testing.T) {
 				t.Error("names are still reserved")
 			}
 		})
+	}
+}
+
+// TestInvalidNamesAreReportedOnce: not again for the accepted names, which are the same.
+func TestInvalidNamesAreReportedOnce(t *testing.T) {
+	t.Parallel()
+	n := newNames(newCatalog(), stored, filled)
+	ctx, release := n.begin(t.Context())
+	defer release()
+	strategy := establishing{customresourcedefinition.NewStrategy(apiextensionsapiserver.Scheme)}
+	crd := named("gears.example.com", apiextensions.CustomResourceDefinitionNames{Plural: "gears", Singular: "gear", Kind: "Gear", ListKind: "GearList", Categories: []string{"A B"}})
+	strategy.PrepareForCreate(ctx, crd)
+	var fields []string
+	for _, err := range strategy.Validate(ctx, crd) {
+		if strings.Contains(err.Field, "ategories") {
+			fields = append(fields, err.Field)
+		}
+	}
+	if !slices.Equal(fields, []string{"spec.names.categories[0]"}) {
+		t.Errorf("the category is refused in %v", fields)
 	}
 }
 

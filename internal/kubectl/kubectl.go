@@ -79,16 +79,16 @@ func Kubeconfig(args []string) string {
 	return ""
 }
 
-// IsConfig reports whether the arguments run `kubectl config` or one of its commands, which
-// edit kubeconfigs.
-func IsConfig(args []string) bool {
+// Command returns the command of kubectl that the arguments run, without those below it: "config" for
+// `kubectl config view`; empty if there is none.
+func Command(args []string) string {
 	command, _, err := cmd.NewKubectlCommand(options(args,
 		Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard})).Find(args)
 	if err != nil {
-		return false // kubectl reports it
+		return "" // kubectl reports it
 	}
 	for command.HasParent() && command.Parent().HasParent() {
 		command = command.Parent()
 	}
-	return command.Name() == "config"
+	return command.Name()
 }
