@@ -179,6 +179,18 @@ func TestRestorableRanges(t *testing.T) {
 	wants(t, err, "nowhere has no journal")
 }
 
+// TestForkedJournal: a server that wrote on after another one was restored from its journal. The list
+// says which changes the newest chain lacks, and the last revision that restores them.
+func TestForkedJournal(t *testing.T) {
+	t.Parallel()
+	at := time.Now()
+	first := Window{Chain: 1, HasBase: true, To: at, LastRevision: 22}
+	second := Window{Chain: 2, HasBase: true, From: at.Add(-4 * time.Second), FirstRevision: 1_700_000_000_000}
+	wants(t, errors.New(second.gapAfter(&first)), "chain 1 has changes until", "which chain 2, begun at", "--revision 22 restores them")
+	second.From = at.Add(time.Second)
+	wants(t, errors.New(second.gapAfter(&first)), "no change is recorded between")
+}
+
 // twoChains returns a store with two chains, and the last revision of the first one.
 func twoChains(t *testing.T) (store *Directory, last int64) {
 	t.Helper()
