@@ -187,8 +187,8 @@ func (l *ledger) read(spooled int64) Account {
 		a.LagSeconds = time.Since(since).Seconds()
 	}
 	if a.Lagging = a.LagSeconds > l.maxLag.Seconds(); a.Lagging && a.Warning == "" && a.Error == "" {
-		a.Warning = fmt.Sprintf("the destination is too slow for the changes: it is %.0f s behind, more than %s",
-			a.LagSeconds, l.maxLag)
+		a.Warning = fmt.Sprintf("the destination has not confirmed the changes of the last %.0f s (more than %s): it is "+
+			"slow, or does not answer", a.LagSeconds, l.maxLag)
 	}
 	return a
 }

@@ -99,10 +99,30 @@ func TestBrokenSegments(t *testing.T) {
 			}
 			_, _, err = restore(t, store, Target{Revision: last})
 			wants(t, err, test.want, "--revision")
+			refusesWhole(t, store, test.want)
 			if _, outcome, err := restore(t, store, Target{Revision: good.Last}); err != nil || outcome.Revision != good.Last {
 				t.Errorf("what is before the damage: %+v, %v", outcome, err)
 			}
 		})
+	}
+}
+
+// refusesWhole fails the test unless a restore of the whole journal is refused with the reason, and leaves nothing.
+func refusesWhole(t *testing.T, store Store, reason string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "data")
+	_, outcome, err := Restore(t.Context(), RestoreConfig{
+		Into:  backup.RestoreConfig{DataDir: dir, Stamp: datadir.CurrentStamp()},
+		Store: store, Whole: true, Prefix: "/registry", Say: t.Logf, Log: zap.NewNop(),
+	})
+	wants(t, err, reason)
+	if broken := (*BrokenError)(nil); errors.As(err, &broken) {
+		wants(t, err, fmt.Sprintf("--revision %d", broken.Last))
+	} else {
+		t.Errorf("the whole: %+v, %v", outcome, err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the refused restore has left %s (%v)", dir, err)
 	}
 }
 
@@ -159,6 +179,18 @@ func TestRestorableRanges(t *testing.T) {
 	wants(t, err, "nowhere has no journal")
 }
 
+// TestForkedJournal: a server that wrote on after another one was restored from its journal. The list
+// says which changes the newest chain lacks, and the last revision that restores them.
+func TestForkedJournal(t *testing.T) {
+	t.Parallel()
+	at := time.Now()
+	first := Window{Chain: 1, HasBase: true, To: at, LastRevision: 22}
+	second := Window{Chain: 2, HasBase: true, From: at.Add(-4 * time.Second), FirstRevision: 1_700_000_000_000}
+	wants(t, errors.New(second.gapAfter(&first)), "chain 1 has changes until", "which chain 2, begun at", "--revision 22 restores them")
+	second.From = at.Add(time.Second)
+	wants(t, errors.New(second.gapAfter(&first)), "no change is recorded between")
+}
+
 // twoChains returns a store with two chains, and the last revision of the first one.
 func twoChains(t *testing.T) (store *Directory, last int64) {
 	t.Helper()
@@ -189,6 +221,7 @@ func TestNewestChainWithoutBase(t *testing.T) {
 		}
 		wants(t, outcome.Broken, "chain 2, which began at", "has no base")
 	}
+	refusesWhole(t, store, "chain 2, which began at")
 	if _, outcome, err := restore(t, store, Target{Revision: last}); err != nil || outcome.Broken != nil {
 		t.Errorf("revision %d before chain 2: %+v, %v", last, outcome, err)
 	}

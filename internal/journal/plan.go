@@ -181,11 +181,15 @@ func (w *Window) gapAfter(before *Window) string {
 	switch {
 	case before == nil || !w.HasBase || w.FirstRevision <= before.LastRevision+1:
 		return ""
-	case w.FirstRevision > before.LastRevision+perRestore:
-		return fmt.Sprintf("no change is recorded between %s and %s", before.To.Local().Format(time.DateTime),
-			w.From.Local().Format(time.DateTime))
+	case w.FirstRevision <= before.LastRevision+perRestore:
+		return fmt.Sprintf("not all of the revisions %d to %d can be restored", before.LastRevision+1, w.FirstRevision-1)
+	case before.To.After(w.From): // or the clocks differ
+		return fmt.Sprintf("chain %d has changes until %s, which chain %d, begun at %s, lacks unless a clock was wrong: "+
+			"--revision %d restores them", before.Chain, before.To.Local().Format(time.DateTime), w.Chain,
+			w.From.Local().Format(time.DateTime), before.LastRevision)
 	}
-	return fmt.Sprintf("not all of the revisions %d to %d can be restored", before.LastRevision+1, w.FirstRevision-1)
+	return fmt.Sprintf("no change is recorded between %s and %s", before.To.Local().Format(time.DateTime),
+		w.From.Local().Format(time.DateTime))
 }
 
 // Windows describes all chains of the store from the names of their objects.

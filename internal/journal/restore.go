@@ -26,7 +26,9 @@ type RestoreConfig struct {
 	File   string
 	Store  Store
 	Target Target
-	Key    backup.Key
+	// Whole refuses a state that leaves out later changes of the journal, with a BrokenError.
+	Whole bool
+	Key   backup.Key
 	// Above is a revision that the new one exceeds, as those of the journal.
 	Above int64
 	// Prefix is that of the keys of the API servers.
@@ -157,8 +159,8 @@ func (p *Plan) readBase(ctx context.Context, base Base,
 }
 
 // replay applies the changes after the base to the snapshot, and the changed files of the
-// identity to the new content. When the newest state was requested, a broken chain is
-// replayed up to the break, and Outcome.Broken is set. Otherwise it is an error.
+// identity to the new content. When the newest state was requested, and not the Whole, a broken
+// chain is replayed up to the break, and Outcome.Broken is set. Otherwise it is an error.
 func (cfg *RestoreConfig) replay(ctx context.Context, plan *Plan, base Base,
 	incoming *backup.Incoming) (*Outcome, error) {
 	to, err := openReplay(incoming.Snapshot())
@@ -172,19 +174,19 @@ func (cfg *RestoreConfig) replay(ctx context.Context, plan *Plan, base Base,
 	}
 	err = plan.read(ctx, base, cfg.Key, visit)
 	outcome := &Outcome{Chain: plan.Chain, Revision: to.last, Time: to.at, Changes: to.changes}
-	if broken := (*BrokenError)(nil); errors.As(err, &broken) {
-		outcome.Broken = broken
-		reached := plan.Target.Revision != 0 && broken.Last >= plan.Target.Revision
-		if err = nil; !plan.Target.newest() && !reached {
-			err = fmt.Errorf("%w. What is before it can be restored with --revision %d (%s)", broken, to.last,
-				to.at.Local().Format(time.DateTime))
-		}
+	refused := cfg.Whole
+	if errors.As(err, &outcome.Broken) {
+		reached := plan.Target.Revision != 0 && outcome.Broken.Last >= plan.Target.Revision
+		err, refused = nil, refused || !plan.Target.newest() && !reached
+	} else if err == nil && plan.beyond != nil {
+		outcome.Broken = &BrokenError{Problem: plan.beyond, Last: to.last, Time: to.at}
+	}
+	if refused && outcome.Broken != nil {
+		err = fmt.Errorf("%w. What is before it can be restored with --revision %d (%s)", outcome.Broken, to.last,
+			to.at.Local().Format(time.DateTime))
 	}
 	if err != nil {
 		return outcome, errors.Join(err, to.abandon())
-	}
-	if plan.beyond != nil && outcome.Broken == nil {
-		outcome.Broken = &BrokenError{Problem: plan.beyond, Last: to.last, Time: to.at}
 	}
 	if err := to.finish(); err != nil {
 		return outcome, err

@@ -2,6 +2,7 @@ package parts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -11,12 +12,13 @@ import (
 	"kube-hyper-mini.io/kube-hyper-mini/internal/datadir"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/etcd"
 	"kube-hyper-mini.io/kube-hyper-mini/internal/journal"
+	"kube-hyper-mini.io/kube-hyper-mini/internal/logging"
 )
 
 // RestoreIfEmpty restores the newest state of the configured journal if journal.restoreIfEmpty
 // is set and no server has used the data directory. It refuses that while another server
-// writes the journal. A destination without a journal leaves the directory empty; one that does
-// not exist is an error: its disk may not be mounted.
+// writes the journal, and if it would leave out later changes. A destination without a journal
+// leaves the directory empty; one that does not exist is an error: its disk may not be mounted.
 func RestoreIfEmpty(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger) error {
 	if !cfg.Journal.RestoreIfEmpty || cfg.Journal.Destination == "" || len(cfg.Etcd.External.Endpoints) > 0 {
 		return nil
@@ -43,6 +45,11 @@ func RestoreIfEmpty(ctx context.Context, cfg *config.ServerConfiguration, log *s
 	if err := journal.WaitUnused(ctx, store, say); err != nil {
 		return fmt.Errorf("journal.restoreIfEmpty: %w", err)
 	}
-	_, err = Restore(ctx, cfg, log, journal.RestoreConfig{Store: store, Say: say})
+	_, err = Restore(ctx, cfg, log, journal.RestoreConfig{Store: store, Whole: true, Say: say})
+	if broken := (*journal.BrokenError)(nil); errors.As(err, &broken) {
+		return fmt.Errorf("journal.restoreIfEmpty: %w: mend the journal, or restore that (a bucket also needs --config): "+
+			"kube-hyper-mini backup restore --data-dir %s --from %s --revision %d", err, logging.ShellWord(cfg.DataDir),
+			logging.ShellWord(store.String()), broken.Last)
+	}
 	return err
 }
