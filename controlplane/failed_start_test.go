@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	kuberuntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/rest"
 
+	"kube-hyper-mini.io/kube-hyper-mini/config"
 	"kube-hyper-mini.io/kube-hyper-mini/controlplane"
 )
 
@@ -93,3 +96,22 @@ func TestDestroyThatPanics(t *testing.T) {
 type undestroyed struct{ scales }
 
 func (undestroyed) Destroy() { panic("a mistake") }
+
+// TestStartWritesOnlyChanges: a start with the same configuration does not write it again: it must
+// succeed on a full disk, on which reads are served.
+func TestStartWritesOnlyChanges(t *testing.T) {
+	dir := t.TempDir()
+	var written [2]fs.FileInfo
+	for i := range written {
+		if err := start(t, controlplane.Options{Dir: dir}).Stop(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if written[i], err = os.Stat(filepath.Join(dir, config.UsedFile)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !os.SameFile(written[0], written[1]) {
+		t.Error("the second start has replaced the file")
+	}
+}

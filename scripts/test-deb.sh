@@ -67,3 +67,17 @@ for path in /var/lib/kube-hyper-mini /etc/kube-hyper-mini /usr/share/doc/kube-hy
 done
 if getent passwd kube-hyper-mini || getent group kube-hyper-mini; then fail "purge left the user"; fi
 ok "purged: nothing is left"
+
+# The data on other disks, by a link and by a mount.
+dpkg -i /pkg/new/*.deb >/tmp/dpkg.log 2>&1 || fail "install: $(cat /tmp/dpkg.log)"
+mkdir -p /srv/state/etcd
+mount -t tmpfs tmpfs /srv/state/etcd
+ln -s /srv/state $state
+mkdir /srv/state/pki /srv/state/etcd/member
+touch /srv/state/pki/server-ca.key /srv/state/etcd/member/db
+dpkg -P kube-hyper-mini >/tmp/dpkg.log 2>&1 || fail "purge of a link: $(cat /tmp/dpkg.log)"
+test "$(find /srv/state)" = "/srv/state
+/srv/state/etcd" || fail "purge left $(find /srv/state)"
+test ! -L $state || fail "purge left the link"
+if getent passwd kube-hyper-mini; then fail "purge left the user of a link"; fi
+ok "purged: a link and a mount are emptied"

@@ -120,7 +120,7 @@ func (p *process) run(ctx context.Context, hooks hooks) error {
 		if err := p.dir.BeginFirstStart(p.stamp); err != nil {
 			return err
 		}
-		if err := datadir.WriteFile(p.dir.Join(config.UsedFile), p.config.UsedContent(), 0o600); err != nil {
+		if err := datadir.WriteChanged(p.dir.Join(config.UsedFile), p.config.UsedContent(), 0o600); err != nil {
 			return err
 		}
 		if err := hooks.start(ctx); err != nil {

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -37,5 +40,43 @@ contexts: [{name: whole, context: {cluster: a, user: a}}, {name: broken, context
 	}
 	if _, errs, code := runCLI(t, "doctor", "--kubeconfig", file, "--context", "absent"); code != ExitUsage || !strings.Contains(errs, `no context "absent"; it has: broken, whole`) {
 		t.Errorf("an absent context: exit code %d:\n%s", code, errs)
+	}
+}
+
+// TestDoctorPrintsCommands: each command of this program in a remedy is one, with all its arguments.
+func TestDoctorPrintsCommands(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"version.json": `{"format": 1, "version": "v1.0.0", "kubernetes": "v1.36.0", "etcd": "3.6.0"}`, "lock": "",
+		"pki/server-ca.key": "", "pki/service-account.key": "", "pki/admin.key": "", "pki/apiserver.key": "", "encryption/config.yaml": "",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		put(t, filepath.Join(dir, name), content)
+		if err := os.Chmod(filepath.Join(dir, name), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, errs, code := runCLI(t, "doctor", "--data-dir", dir)
+	if code != ExitFindings {
+		t.Fatalf("exit code %d: %s%s", code, out, errs)
+	}
+	for _, want := range []string{"certs rotate server ", "certs rotate service-account ", "certs rotate NAME ", "certs revoke-admin ", "start the server, then kube-hyper-mini encryption rotate "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it does not say %q:\n%s", want, out)
+		}
+	}
+	for _, command := range regexp.MustCompile(`kube-hyper-mini ([^;,:()\n]+ --data-dir [^ ;,:()\n]+( FILE)?)`).FindAllStringSubmatch(out, -1) {
+		found, args, err := newRoot(io.Discard).Find(strings.Fields(command[1]))
+		if err == nil {
+			err = found.ParseFlags(args)
+		}
+		if err == nil {
+			err = found.ValidateArgs(found.Flags().Args())
+		}
+		if err != nil {
+			t.Errorf("%q: %v", command[1], err)
+		}
 	}
 }

@@ -25,8 +25,9 @@ func newReset() *cobra.Command {
 		Long: `Remove the files that servers and commands have made in the data directory: all
 objects, certificates and keys. The command lists them and asks for confirmation.
 It keeps files that are not part of a data directory and, without --backups, the
-backups. It returns an error if a server uses the directory, or if the directory
-is not the data directory of a server.
+backups. Of a directory that is a link, such as etcd, it removes the content, too. It
+returns an error if a server uses the directory, or if the directory is not the data
+directory of a server.
 
 It does not remove objects in an external etcd, or a kubeconfig outside of the
 data directory. A new server on that etcd needs the identity of the removed one (the

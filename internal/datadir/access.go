@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // LooseMode is the mode of a file or directory that other users may use.
@@ -16,11 +17,11 @@ type LooseMode struct {
 }
 
 // CheckAccess returns an error with the remedy if this user may not use a file of the
-// directory, for example after another user has run a command on it. The packages that
-// use the files report other errors.
+// directory, for example after another user has run a command on it, or on a file system that
+// is read-only. The packages that use the files report other errors.
 func CheckAccess(dir string) error {
 	for name, flag := range map[string]int{"version.json": os.O_RDONLY, "pki": os.O_RDONLY, "encryption": os.O_RDONLY,
-		"etcd": os.O_RDWR} {
+		"etcd": os.O_RDWR, "lock": os.O_RDWR} {
 		err := filepath.WalkDir(filepath.Join(dir, name), func(path string, entry fs.DirEntry, err error) error {
 			if err == nil && entry.Type().IsRegular() {
 				var file *os.File
@@ -28,7 +29,7 @@ func CheckAccess(dir string) error {
 					err = file.Close()
 				}
 			}
-			if errors.Is(err, fs.ErrPermission) {
+			if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
 				return err
 			}
 			return nil

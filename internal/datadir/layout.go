@@ -93,10 +93,10 @@ func survey(dir string) (Removal, error) {
 		case p == nil && !matchesAny(volumeNames, entry.Name()):
 			found.Others = append(found.Others, slashed(entry))
 		case p == nil:
-		case p.content == nil || isLink(entry):
+		case p.content == nil || isLink(entry) && p.content[0] == "**":
 			found.Removed = append(found.Removed, entry.Name())
 		default:
-			if err := found.add(dir, entry.Name(), p); err != nil {
+			if err := found.add(dir, entry, p); err != nil {
 				return found, err
 			}
 		}
@@ -104,9 +104,10 @@ func survey(dir string) (Removal, error) {
 	return found, nil
 }
 
-// add sorts the content of the directory name, which is p.
-func (c *Removal) add(dir, name string, p *layoutEntry) error {
-	within := Removal{}
+// add sorts the content of the directory entry, which is p. A link to a directory is listed before
+// its content: another disk may be behind it.
+func (c *Removal) add(dir string, entry fs.DirEntry, p *layoutEntry) error {
+	name, within := entry.Name(), Removal{}
 	if p.content[0] == "**" {
 		var err error
 		if within, err = survey(filepath.Join(dir, name)); err != nil {
@@ -114,7 +115,7 @@ func (c *Removal) add(dir, name string, p *layoutEntry) error {
 		}
 	} else {
 		entries, err := os.ReadDir(filepath.Join(dir, name))
-		if err != nil {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a link to nothing
 			return err
 		}
 		for _, entry := range entries {
@@ -130,8 +131,10 @@ func (c *Removal) add(dir, name string, p *layoutEntry) error {
 		ours = &c.Backups
 	}
 	if len(within.Others)+len(within.Backups) == 0 {
-		*ours = append(*ours, name+"/")
-		return nil
+		*ours = append(*ours, slashed(entry))
+		if !isLink(entry) {
+			return nil
+		}
 	}
 	for _, below := range within.Removed {
 		*ours = append(*ours, name+"/"+below)
@@ -167,7 +170,8 @@ func refuseOtherFiles(dir string, named []string) error {
 	}
 	var others []string
 	for _, name := range found.Others {
-		if !containsAny(filepath.Join(dir, filepath.FromSlash(name)), named) {
+		volume := matchesAny(volumeNames, path.Base(name)) // "etcd" may be on a disk of its own
+		if !volume && !containsAny(filepath.Join(dir, filepath.FromSlash(name)), named) {
 			others = append(others, name)
 		}
 	}

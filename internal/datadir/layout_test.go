@@ -30,7 +30,7 @@ func TestOpenAcceptsPreparedFiles(t *testing.T) {
 	path := t.TempDir()
 	fillDir(t, path, map[string]string{
 		"pki/server-ca.crt": "", "pki/server-ca.key": "", "pki/revoked-keys": "", "encryption/config.yaml": "", "encryption/..data/config.yaml": "",
-		"backups/manual-20260102T030405Z.tar.gz": "", "lost+found/x": "", "config.yaml": "", "manifests/a.yaml": "",
+		"backups/manual-20260102T030405Z.tar.gz": "", "lost+found/x": "", "etcd/lost+found/x": "", "config.yaml": "", "manifests/a.yaml": "",
 	})
 	d, err := Open(path, current, filepath.Join(path, "config.yaml"), filepath.Join(path, "manifests"), "/elsewhere")
 	if err != nil {

@@ -53,4 +53,12 @@ func TestTightenModes(t *testing.T) {
 	if again := d.TightenModes(); again != nil {
 		t.Errorf("the second time it says %q", again)
 	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(path, 1234, -1); err != nil {
+			t.Fatal(err)
+		}
+		if got := d.TightenModes(); len(got) != 1 || !strings.Contains(got[0], "root runs the server") || !strings.Contains(got[0], "chown -R 1234 "+path) {
+			t.Errorf("root in the directory of another user: %q", got)
+		}
+	}
 }

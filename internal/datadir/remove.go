@@ -126,17 +126,23 @@ func notReadable(err error) error {
 	return fmt.Errorf("read the data directory: %w", err)
 }
 
-// removeAll removes the named entries except the lock; at the end the stamp and the mark of
-// an ephemeral directory.
+// removeAll removes the named entries except the lock, the last one first; at the end the stamp
+// and the mark of an ephemeral directory, if nothing else is left. Mount points stay, empty.
 func removeAll(path string, names []string) error {
 	last := []string{"version.json", ephemeralMark}
-	for _, name := range names {
+	var failed error
+	for _, name := range slices.Backward(names) {
 		if name == "lock" || slices.Contains(last, name) {
 			continue
 		}
-		if err := os.RemoveAll(filepath.Join(path, filepath.FromSlash(name))); err != nil {
-			return err
+		name = filepath.Join(path, filepath.FromSlash(name))
+		err := os.RemoveAll(name)
+		if left, readErr := os.ReadDir(name); readErr != nil || len(left) > 0 {
+			failed = errors.Join(failed, err)
 		}
+	}
+	if failed != nil {
+		return failed
 	}
 	for _, name := range last {
 		if err := removeIfExists(filepath.Join(path, name)); err != nil {

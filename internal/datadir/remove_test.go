@@ -75,6 +75,43 @@ func TestRemoveKeepsOtherFiles(t *testing.T) {
 	}
 }
 
+// TestRemoveBehindLinks: the content of a directory that is a link goes, as that of one that is none;
+// backups and files of others stay.
+func TestRemoveBehindLinks(t *testing.T) {
+	path, elsewhere := ours(t), t.TempDir()
+	fillDir(t, elsewhere, map[string]string{"etcd/member/snap/db": "objects", "planes/acme/pki/ca.key": "key", "backups/manual-20260102T030405Z.tar.gz": "backup",
+		"journal/segment": "changes", "encryption/config.yaml": "key", "encryption/mine.txt": "mine"})
+	for _, name := range []string{"etcd", "planes", "backups", "encryption", "missing"} {
+		link := name
+		if name == "missing" {
+			link = "journal"
+		}
+		if err := os.Symlink(filepath.Join(elsewhere, name), filepath.Join(path, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, withBackups := range []bool{false, true} {
+		if err := errors.Join(WriteStampFile(path, current), os.WriteFile(filepath.Join(path, "lock"), nil, 0o600)); err != nil { // the second time they are gone
+			t.Fatal(err)
+		}
+		if _, err := Remove(path, withBackups, confirmed); err != nil {
+			t.Fatal(err)
+		}
+		left := content(t, elsewhere)
+		for name, kept := range map[string]bool{"etcd/member/snap/db": false, "planes/acme/pki/ca.key": false, "encryption/config.yaml": false,
+			"encryption/mine.txt": true, "journal/segment": true, "backups/manual-20260102T030405Z.tar.gz": !withBackups} {
+			if _, there := left[name]; there != kept {
+				t.Errorf("with backups %v: %s is there: %v", withBackups, name, there)
+			}
+		}
+		for name, kept := range map[string]bool{"etcd": false, "journal": false, "encryption": true, "backups": !withBackups} {
+			if _, err := os.Lstat(filepath.Join(path, name)); (err == nil) != kept {
+				t.Errorf("with backups %v: the link %s: %v", withBackups, name, err)
+			}
+		}
+	}
+}
+
 // TestRemoveAfterAnInterruptedFirstStart: there is no stamp, or an unfinished
 // one, and nothing that others have made.
 func TestRemoveAfterAnInterruptedFirstStart(t *testing.T) {

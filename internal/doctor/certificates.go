@@ -16,8 +16,9 @@ import (
 // its own certificates when a third of their validity of a year is left.
 const expiryWarning = 30 * 24 * time.Hour
 
-// rotateKinds maps the authorities to the argument of `certs rotate`.
-var rotateKinds = map[string]string{pki.ServerCA: "server", pki.ClientCA: "client", pki.FrontProxyCA: "front-proxy"}
+// rotateKinds maps authorities and the key of tokens to the argument of `certs rotate`.
+var rotateKinds = map[string]string{pki.ServerCA: "server", pki.ClientCA: "client", pki.FrontProxyCA: "front-proxy",
+	pki.ServiceAccount: "service-account"}
 
 // certificates checks the certificates and keys of the data directory.
 func (d *directory) certificates(add func(Finding)) error {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
@@ -98,8 +99,8 @@ func (d *directory) access(add func(Finding), err error) error {
 	}
 	add(Finding{
 		Severity: Failure, Object: d.config.DataDir, Problem: err.Error(),
-		Remedy: "run this command as the user that runs the server, or as root; if that user may not use them " +
-			"either, make it their owner with chown -R",
+		Remedy: "run this command as the user that runs the server; if that user may not use them either, make it " +
+			"their owner with chown -R; if the file system is read-only, mount it writable",
 	})
 	return nil
 }
@@ -110,12 +111,26 @@ func (d *directory) modes(add func(Finding)) error {
 		add(Finding{
 			Severity: Risk, Object: loose.Path, Problem: fmt.Sprintf("it has the mode %04o, so that other users may "+
 				"use it; it should have %04o", loose.Mode.Perm(), loose.Wanted.Perm()),
-			Remedy: "restrict the mode, and replace keys that others may have read (" + program + " certs rotate" +
-				d.named() + ", " + program + " encryption rotate" + d.named() + ")",
+			Remedy:   "restrict the mode, and replace keys that others may have read (" + d.replacing(loose.Path) + ")",
 			Commands: []string{fmt.Sprintf("chmod %04o %s", loose.Wanted.Perm(), logging.ShellWord(loose.Path))},
 		})
 	}
 	return nil
+}
+
+// replacing is the remedy for a path with keys that others may have read.
+func (d *directory) replacing(path string) string {
+	name, encryption := strings.TrimSuffix(filepath.Base(path), ".key"), "start the server, then "+program+
+		" encryption rotate"+d.named()
+	switch kind, found := rotateKinds[name]; {
+	case found:
+		return program + " certs rotate " + kind + d.named()
+	case name == pki.Admin:
+		return program + " certs revoke-admin" + d.named()
+	case filepath.Base(filepath.Dir(path)) == "encryption":
+		return encryption
+	}
+	return program + " certs rotate NAME" + d.named() + "; " + encryption
 }
 
 // release reports data that this release cannot read.
@@ -199,9 +214,6 @@ func (d *directory) disk(add func(Finding)) error {
 // checks the files of the embedded etcd, which no server may use meanwhile.
 func (d *directory) database(ctx context.Context, embedded bool) {
 	dir := filepath.Join(d.config.DataDir, "etcd")
-	if embedded {
-		d.check("quota", func(add func(Finding)) error { return d.quota(add, dir) })
-	}
 	if d.Running {
 		d.skip("database", "the server runs: it has checked the database at its start")
 		return
@@ -226,6 +238,7 @@ func (d *directory) database(ctx context.Context, embedded bool) {
 	}
 	d.Stopped = true
 	if embedded {
+		d.check("quota", func(add func(Finding)) error { return d.quota(add, etcd.DatabaseFile(dir)) })
 		d.check("database", func(add func(Finding)) error { return d.integrity(ctx, add, dir) })
 	}
 	if err := release(); err != nil {
@@ -254,25 +267,24 @@ func (d *directory) integrity(ctx context.Context, add func(Finding), dir string
 			Remedy: "move the data back, or " + restore})
 		return nil
 	}
-	if err := etcd.Verify(ctx, dir); err != nil {
-		if damage := (*etcd.DamageError)(nil); errors.As(err, &damage) {
-			err = damage.Damage // without the remedy
-		}
-		add(Finding{Severity: Failure, Object: dir, Problem: err.Error(), Remedy: restore})
+	err = etcd.Verify(ctx, dir)
+	if damage := (*etcd.DamageError)(nil); ctx.Err() == nil && errors.As(err, &damage) {
+		add(Finding{Severity: Failure, Object: dir, Problem: damage.Damage.Error(), Remedy: restore})
+		return nil
 	}
-	return ctx.Err()
+	return err
 }
 
 // quota reports a stopped server's database that is nearly full. A running server
 // reports its own.
-func (d *directory) quota(add func(Finding), dir string) error {
-	info, err := os.Stat(etcd.DatabaseFile(dir))
-	if errors.Is(err, fs.ErrNotExist) || d.Running {
+func (d *directory) quota(add func(Finding), file string) error {
+	used, err := etcd.UsedSize(file)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("read the size of the database: %w", err)
 	}
-	checkQuota(add, info.Name(), info.Size(), d.config.Quota)
+	checkQuota(add, file, used, d.config.Quota)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/bbolt"
 	"k8s.io/client-go/util/cert"
 
 	"kube-hyper-mini.io/kube-hyper-mini/config"
@@ -62,6 +63,24 @@ func TestQuota(t *testing.T) {
 	}
 	if f := found(t, func(add func(Finding)) error { checkQuota(add, "db", 100, 0); return nil }); f != nil {
 		t.Errorf("without a quota: %+v", f)
+	}
+}
+
+// TestQuotaOfAStoppedServer: the room that bbolt has taken in advance does not count.
+func TestQuotaOfAStoppedServer(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "db")
+	db, err := bbolt.Open(file, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(db.Close(), os.Truncate(file, 16<<20)); err != nil {
+		t.Fatal(err)
+	}
+	for quota, want := range map[int64]bool{1 << 20: false, 1 << 10: true} {
+		d := &directory{Report: &Report{}, config: &Config{Quota: quota}}
+		if f := found(t, func(add func(Finding)) error { return d.quota(add, file) }); (f != nil) != want {
+			t.Errorf("with a quota of %d: %+v", quota, f)
+		}
 	}
 }
 
@@ -196,10 +215,8 @@ func TestRemediesNameTheDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := &directory{Report: &Report{}, config: &Config{DataDir: dir, Certificates: func() ([]pki.Entry, error) { return nil, nil }}}
-	for _, command := range []string{"certs rotate", "encryption rotate"} {
-		if f := found(t, d.modes); f == nil || !strings.Contains(f.Remedy, command+" --data-dir "+dir) {
-			t.Errorf("the mode of a key: %+v", f)
-		}
+	if f := found(t, d.modes); f == nil || !strings.Contains(f.Remedy, "certs rotate server --data-dir "+dir) {
+		t.Errorf("the mode of a key: %+v", f)
 	}
 	if f := found(t, d.certificates); f == nil || !strings.Contains(f.Remedy, "server --new-identity --data-dir "+dir) {
 		t.Errorf("missing authorities: %+v", f)

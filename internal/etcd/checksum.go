@@ -80,6 +80,13 @@ func verifyChecksum(ctx context.Context, dir string) (bool, error) {
 // removeChecksum removes the checksum, durably, before the database is changed.
 func removeChecksum(dir string) error { return datadir.RemoveFile(checksumFile(dir)) }
 
+// UsedSize returns the bytes of a database, which no process has open, that were written to, and
+// which etcd compares with its quota: bbolt makes the file larger in advance.
+func UsedSize(file string) (used int64, err error) {
+	err = readDatabase(file, func(tx *bbolt.Tx) error { used = tx.Size(); return nil })
+	return used, err
+}
+
 // sum computes the checksum of a database. It reads at most about bound bytes.
 func sum(ctx context.Context, path string, bound int64) (*checksum, error) {
 	file, err := os.Open(path)
@@ -91,8 +98,8 @@ func sum(ctx context.Context, path string, bound int64) (*checksum, error) {
 	if err != nil {
 		return nil, err
 	}
-	var used int64 // the size of the part, from its start, that was written to
-	if err := readDatabase(path, func(tx *bbolt.Tx) error { used = tx.Size(); return nil }); err != nil {
+	used, err := UsedSize(path)
+	if err != nil {
 		return nil, err
 	}
 	stride := int64(checksumPiece)

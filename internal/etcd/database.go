@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"go.etcd.io/bbolt"
@@ -20,11 +21,12 @@ func DatabaseFile(dir string) string { return datadir.ToBackendFileName(dir) }
 
 // Verify checks the data of a member that is not running, as [Start] does before etcd
 // opens it. It returns an error for data with which etcd would panic, and for damage that
-// etcd does not detect: a [DamageError]. It changes nothing, and returns early when ctx
-// ends. Without a checksum, the program of [CheckWith] checks the database.
+// etcd does not detect: a [DamageError]. A file that this user may not read is no damage. It
+// changes nothing, and returns early when ctx ends. Without a checksum, the program of
+// [CheckWith] checks the database.
 func Verify(ctx context.Context, dir string) error {
 	err := verify(ctx, dir)
-	if err == nil || errors.Is(err, errNotChecked) {
+	if err == nil || errors.Is(err, errNotChecked) || errors.Is(err, fs.ErrPermission) {
 		return err
 	}
 	return &DamageError{Damage: err, dir: dir}
@@ -50,6 +52,9 @@ func verify(ctx context.Context, dir string) error {
 		return nil // a new member, or etcd makes the database from its log
 	}
 	hasChecksum, err := verifyChecksum(ctx, dir)
+	if errors.Is(err, fs.ErrPermission) {
+		return err
+	}
 	if err != nil {
 		return fmt.Errorf("the database %s is damaged: %w", file, err)
 	}
