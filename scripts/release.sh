@@ -35,7 +35,6 @@ commit=$(git rev-parse HEAD) toolchain=$(go env GOVERSION)
 kubernetes=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
 flags="-s -w -buildid= -X kube-hyper-mini.io/kube-hyper-mini/internal/version.release=$version"
 flags="$flags -X k8s.io/component-base/version.gitVersion=$kubernetes -X k8s.io/client-go/pkg/version.gitVersion=$kubernetes"
-# Bills of materials have its checksum, too.
 (cd packaging/tools && go build -trimpath -ldflags "-s -w -buildid=" -o "$work/cyclonedx-gomod" github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod)
 
 # The same files give the same bytes, owned by root, with nothing of this machine in them.
@@ -49,10 +48,14 @@ pack() { # OUT.tar.gz|OUT.zip DIR
 	"${in[@]}" archive -9 --prefix "$(basename "$2")/" --output "$1" HEAD
 }
 
+# The checksums of the program that writes a bill of materials depend on the platform that it runs on.
+without_tool_hashes() { sed '/^  "metadata": {/,/^    "component": {/{/^        "hashes": \[/,/^        \],/d}'; }
+
 # From which commit, with which toolchain and how an archive was built.
 provenance() { # ARCHIVE OS/ARCH
-	local type=https://kube-hyper-mini.io/scripts/release.sh sum
+	local type=https://kube-hyper-mini.io/scripts/release.sh sum finished
 	sum=$(sha256sum "$1")
+	finished=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
 	cat <<-EOF
 		{
 		  "_type": "https://in-toto.io/Statement/v1",
@@ -70,7 +73,7 @@ provenance() { # ARCHIVE OS/ARCH
 		    },
 		    "runDetails": {
 		      "builder": {"id": "${BUILDER_ID:-$type}"},
-		      "metadata": {"finishedOn": "$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)"}
+		      "metadata": {"finishedOn": "$finished"}
 		    }
 		  }
 		}
@@ -103,7 +106,7 @@ for platform in "$@"; do
 	if [ -e source/README.md ]; then cp source/README.md "$work/$name/"; fi
 	cp -r share "$work/$name/"
 	"$work/cyclonedx-gomod" bin -json -disable-html-escape -std -noserial -notimestamp \
-		-version "$version" -output "$out/$name.sbom.json" "$program"
+		-version "$version" "$program" | without_tool_hashes >"$out/$name.sbom.json"
 	pack "$archive" "$work/$name"
 	provenance "$archive" "$platform" >"$out/$name.provenance.json"
 	if [ "$os" = linux ]; then

@@ -99,9 +99,10 @@ func (l *limits) beginWrite(r *http.Request, largest int64) (release func(), err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), maxWriteWait)
 	defer cancel()
-	release, ok := l.taken.acquire(ctx, budget{"writes of " + requesterName(ctx), most, max(size, leastWrite)})
+	name := requesterName(ctx)
+	release, ok := l.taken.acquire(ctx, budget{"writes of " + name, most, max(size, leastWrite)})
 	if !ok {
-		return nil, errors.NewTooManyRequests("other writes of this user are being handled (limits.writesAtOnce of the "+
+		return nil, errors.NewTooManyRequests("other writes of "+name+" are being handled (limits.writesAtOnce of the "+
 			"server's configuration): try again later", int(maxWriteWait.Seconds()))
 	}
 	return release, nil

@@ -237,11 +237,8 @@ func (b *builder) extendAuthentication(c *genericapiserver.Config) {
 	}
 }
 
-// extendAuthorization adds the authorizers of the extensions, and gives them the access.
+// extendAuthorization adds the authorizers of the extensions.
 func (b *builder) extendAuthorization(c *genericapiserver.Config) {
-	if access := b.config.Extensions.Access; access != nil {
-		defer func() { access(audienceChecked(c.Authentication), c.Authorization.Authorizer) }()
-	}
 	if added := b.config.Extensions.Authorizers; len(added) > 0 {
 		all := append([]authorizer.Authorizer{authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)}, added...)
 		c.Authorization.Authorizer = authorizerunion.New(append(all, c.Authorization.Authorizer)...)

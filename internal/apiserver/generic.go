@@ -49,6 +49,9 @@ func (b *builder) genericConfig() (*serverstorage.DefaultStorageFactory, error) 
 	c := applied.Config
 	b.generic, b.informers, b.rbac = c, &readyInformers{SharedInformerFactory: applied.Informers}, applied.RBAC
 	b.extendAuthorization(c)
+	if access := b.config.Extensions.Access; access != nil {
+		access(audienceChecked(c.Authentication), c.Authorization.Authorizer)
+	}
 	if extend := b.config.Extensions.Audit; extend != nil {
 		c.AuditBackend = extend(c.AuditBackend)
 	}

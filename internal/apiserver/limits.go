@@ -52,9 +52,9 @@ func (l *limits) watches(next http.Handler) http.Handler {
 		}
 		end, ok := l.taken.try(budget{"watches of " + name, int64(l.WatchesPerUser), 1})
 		if !ok {
-			l.refuse(w, r, info, errors.NewTooManyRequests(fmt.Sprintf("this user has %d open watches, the most that "+
+			l.refuse(w, r, info, errors.NewTooManyRequests(fmt.Sprintf("%s has %d open watches, the most that "+
 				"limits.watchesPerUser of the server's configuration allows: close watches that are not used, or raise the limit",
-				l.WatchesPerUser), watchRetry))
+				name, l.WatchesPerUser), watchRetry))
 			return
 		}
 		defer end()

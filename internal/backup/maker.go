@@ -301,7 +301,7 @@ func (a *Maker) scheduled(ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err != nil {
-		a.account.Error = err.Error() + " (reported until a scheduled backup succeeds)"
+		a.account.Error = err.Error()
 		a.metrics.time.WithLabelValues("failure").SetToCurrentTime()
 		a.config.Log.Error("the scheduled backup failed", "error", err)
 		return

@@ -15,8 +15,11 @@ func TestOpenRefusesADirectoryWithOtherFiles(t *testing.T) {
 		path := t.TempDir()
 		fillDir(t, path, map[string]string{name: "mine"})
 		_, err := Open(path, current)
-		if !errors.Is(err, ErrNotDataDir) || !strings.Contains(err.Error(), strings.Split(name, "/")[0]) || !strings.Contains(err.Error(), "--data-dir") {
-			t.Errorf("with %s: %v", name, err)
+		_, lockErr := Lock(path) // a restore does that
+		for _, err := range []error{err, lockErr} {
+			if !errors.Is(err, ErrNotDataDir) || !strings.Contains(err.Error(), strings.Split(name, "/")[0]) || !strings.Contains(err.Error(), "--data-dir") {
+				t.Errorf("with %s: %v", name, err)
+			}
 		}
 		if _, err := os.Stat(filepath.Join(path, "lock")); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("with %s: something was written", name)

@@ -131,7 +131,8 @@ func (s *server) state(add func(Finding)) {
 	}
 	if text := status.Backups.Error; text != "" {
 		add(Finding{Severity: Failure, Object: url, Problem: "the scheduled backup failed: " + text,
-			Remedy: "remove the cause; make a backup now to see that it works", Commands: []string{s.command("backup save")}})
+			Remedy: "remove the cause, and make a backup now to see that it works; this is reported until a " +
+				"scheduled one succeeds", Commands: []string{s.command("backup save")}})
 	}
 	if status.Journal != nil && status.Journal.Warning != "" {
 		add(Finding{Severity: Risk, Object: status.Journal.Destination, Problem: "the journal: " +

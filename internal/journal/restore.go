@@ -26,7 +26,7 @@ type RestoreConfig struct {
 	File   string
 	Store  Store
 	Target Target
-	// Whole refuses a state that leaves out later changes of the journal, with a BrokenError.
+	// Whole refuses a state that leaves out later changes of its chain, with a BrokenError.
 	Whole bool
 	Key   backup.Key
 	// Above is a revision that the new one exceeds, as those of the journal.
@@ -179,7 +179,7 @@ func (cfg *RestoreConfig) replay(ctx context.Context, plan *Plan, base Base,
 		reached := plan.Target.Revision != 0 && outcome.Broken.Last >= plan.Target.Revision
 		err, refused = nil, refused || !plan.Target.newest() && !reached
 	} else if err == nil && plan.beyond != nil {
-		outcome.Broken = &BrokenError{Problem: plan.beyond, Last: to.last, Time: to.at}
+		outcome.Broken, refused = &BrokenError{Problem: plan.beyond, Last: to.last, Time: to.at}, false
 	}
 	if refused && outcome.Broken != nil {
 		err = fmt.Errorf("%w. What is before it can be restored with --revision %d (%s)", outcome.Broken, to.last,

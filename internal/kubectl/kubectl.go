@@ -80,7 +80,7 @@ func Kubeconfig(args []string) string {
 }
 
 // Command returns the command of kubectl that the arguments run, without those below it: "config" for
-// `kubectl config view`; empty if there is none.
+// `kubectl config view`, "kubectl" for none; empty for an unknown one.
 func Command(args []string) string {
 	command, _, err := cmd.NewKubectlCommand(options(args,
 		Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard})).Find(args)

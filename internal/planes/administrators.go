@@ -118,12 +118,13 @@ func (a *administrators) ask(r *http.Request, action authorizer.AttributesRecord
 	}
 	action.User, action.ResourceRequest = requester, true
 	action.APIGroup, action.APIVersion, action.Resource = Resource.Group, Resource.Version, Resource.Resource
-	decision, _, err := a.rights.Authorize(ctx, action)
+	decision, _, _ := a.rights.Authorize(ctx, action) // an error allows nothing, as in a SelfSubjectAccessReview
 	switch {
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("ask the server whether %s may %s the control plane: %w", requester.GetName(), action.Verb,
+			context.Cause(ctx))
 	case decision == authorizer.DecisionAllow:
 		return requester.GetName(), nil
-	case err != nil:
-		return "", fmt.Errorf("ask the server whether %s may %s the control plane: %w", requester.GetName(), action.Verb, err)
 	}
 	return "", nil
 }
@@ -147,7 +148,7 @@ func (a *administrators) whoIs(ctx context.Context, r *http.Request) (user.Info,
 	return response.User, nil
 }
 
-// askContext is without the values of the request, which is another server's.
+// askContext ends after askTimeout or with the request, and has none of its values: it is another server's.
 func askContext(r *http.Request) (context.Context, func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	stop := context.AfterFunc(r.Context(), cancel)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -139,6 +142,28 @@ func TestRevokedAdministrator(t *testing.T) {
 	revoked.accepted = h.administrators.accepted
 	revoked.endUntrusted(t.Context())
 	for range opened.ResultChan() { // until it ends
+	}
+}
+
+// TestAuthorizerOfTheHostThatFails: it allows nothing, and its answer is kept.
+func TestAuthorizerOfTheHostThatFails(t *testing.T) {
+	t.Parallel()
+	asked, a := 0, newAdministrators(&Manager{})
+	a.use(authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+		return &authenticator.Response{User: &user.DefaultInfo{Name: "jane"}}, true, nil
+	}), authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+		asked++
+		return authorizer.DecisionNoOpinion, "", errors.New("connection refused")
+	}))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api", nil)
+	r.Header.Set("Authorization", "Bearer token")
+	for range 2 {
+		if name, err := a.may(r, authorizer.AttributesRecord{Verb: "update", Name: "acme"}); name != "" || err != nil {
+			t.Errorf("allowed to %q, %v", name, err)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("it was asked %d times", asked)
 	}
 }
 
