@@ -83,7 +83,9 @@ func (m *Manager) run(ctx context.Context, config *rest.Config) error {
 	m.running = ctx
 	m.mu.Unlock()
 	var work sync.WaitGroup
-	work.Go(func() { m.upkeep(ctx, c.delete) })
+	work.Go(func() {
+		m.upkeep(ctx, func(ctx context.Context, p *plane) error { return c.delete(ctx, p.name, p.uid) })
+	})
 	work.Go(func() { wait.UntilWithContext(ctx, m.administrators.endUntrusted, trustPoll) })
 	work.Go(func() { m.queue.Run(ctx) })
 	work.Wait()
@@ -243,7 +245,7 @@ func (c *controller) reconcile(ctx context.Context, name string) error {
 	if err != nil {
 		c.fail(name, err)
 		if life := durationOf(o.Spec.Lifetime, 0); unfilled && life > 0 && time.Since(o.CreationTimestamp.Time) >= life {
-			return c.client.Delete(ctx, name, *metav1.NewPreconditionDeleteOptions(string(o.UID)))
+			return c.delete(ctx, name, o.UID)
 		}
 		return errors.Join(err, c.writeStatus(ctx, o, Status{Phase: phaseFailed, Message: err.Error()}))
 	}
@@ -360,9 +362,9 @@ func (c *controller) removeData(ctx context.Context, o *object) error {
 }
 
 // delete deletes a ControlPlane whose lifetime is over.
-func (c *controller) delete(ctx context.Context, name string) error {
-	err := c.client.Delete(ctx, name, metav1.DeleteOptions{})
-	if apierrors.IsNotFound(err) {
+func (c *controller) delete(ctx context.Context, name string, uid types.UID) error {
+	err := c.client.Delete(ctx, name, *metav1.NewPreconditionDeleteOptions(string(uid)))
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // another one may have its name
 		return nil
 	}
 	return err

@@ -32,7 +32,7 @@ func (p *plane) mayWake(r *http.Request) bool {
 	}
 	name, err := p.manager.administrators.may(r,
 		authorizer.AttributesRecord{Verb: "update", Subresource: adminSubresource, Name: p.name})
-	return name != "" || err != nil
+	return err == nil && name != ""
 }
 
 // hasSigned reports whether a request has a certificate or token that the control plane has signed.

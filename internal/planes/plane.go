@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -68,6 +69,8 @@ type plane struct {
 	objects, size int64
 	backupDue     time.Time // while it sleeps; zero for never
 	definitions   string    // a hash of those that were applied
+
+	expiring atomic.Bool // its ControlPlane is being deleted at the end of its lifetime
 
 	logMu  sync.Mutex
 	logger *slog.Logger // see log

@@ -14,10 +14,10 @@ import (
 
 // upkeep puts control planes to sleep that were not used for their time, makes the backups of
 // others, and has those deleted whose lifetime is over, each second until ctx ends.
-func (m *Manager) upkeep(ctx context.Context, remove func(ctx context.Context, name string) error) {
+func (m *Manager) upkeep(ctx context.Context, remove func(ctx context.Context, p *plane) error) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		for _, p := range m.list() {
-			m.keep(ctx, p, remove)
+			m.keep(p, remove)
 		}
 		if m.exceedsLimits() {
 			m.begin(func(ctx context.Context) { m.sleepLeastRecentlyUsed(ctx, false) })
@@ -26,7 +26,7 @@ func (m *Manager) upkeep(ctx context.Context, remove func(ctx context.Context, n
 }
 
 // keep does what is due for one control plane.
-func (m *Manager) keep(ctx context.Context, p *plane, remove func(ctx context.Context, name string) error) {
+func (m *Manager) keep(p *plane, remove func(ctx context.Context, p *plane) error) {
 	p.mu.Lock()
 	spec, state, inUse := p.spec, p.state, p.requests > 0 || p.state == waking // for a request
 	outdated := p.outdated
@@ -41,12 +41,17 @@ func (m *Manager) keep(ctx context.Context, p *plane, remove func(ctx context.Co
 	if state == asleep && !due.IsZero() && time.Now().After(due) {
 		m.begin(p.backupAsleep)
 	}
-	if life := durationOf(spec.Lifetime, 0); life > 0 && !inUse && time.Since(used) >= life {
-		if err := remove(ctx, p.name); err != nil {
+	life := durationOf(spec.Lifetime, 0)
+	if life <= 0 || inUse || time.Since(used) < life || !p.expiring.CompareAndSwap(false, true) {
+		return
+	}
+	m.begin(func(ctx context.Context) { // it may wait for webhooks of the host
+		defer p.expiring.Store(false)
+		if err := remove(ctx, p); err != nil && ctx.Err() == nil {
 			m.config.Log.Warn("deleting a control plane at the end of its lifetime failed, trying again",
 				"plane", p.name, "error", err)
 		}
-	}
+	})
 }
 
 // restartPatience bounds what a restart waits for requests in flight, and for watches without all events.

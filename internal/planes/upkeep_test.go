@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,6 +92,41 @@ func TestFullDisk(t *testing.T) {
 	h.await(t, "acme", func(o *object) bool { return o.Status.Phase == phaseAwake && o.Status.Message == "" })
 }
 
+// TestWebhookThatHangs: deletions at the end of lifetimes that wait for a webhook of the host do not
+// delay the sleep of other control planes.
+func TestWebhookThatHangs(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // it accepts connections, and never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	_, err = newClient(t, h.config).AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), &admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "hang"},
+		Webhooks: []admissionv1.ValidatingWebhook{{
+			Name: "hang.example.com", SideEffects: new(admissionv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"}, TimeoutSeconds: new(int32(30)),
+			ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://" + listener.Addr().String())},
+			Rules: []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{admissionv1.Delete},
+				Rule: admissionv1.Rule{APIGroups: []string{Resource.Group}, APIVersions: []string{"*"}, Resources: []string{Resource.Resource}}}},
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		h.create(t, name, map[string]any{"lifetime": "1s"})
+	}
+	h.create(t, "idle", map[string]any{"sleepAfter": "1s"})
+	expiring := h.known(t, "d")
+	eventually(t, "a deletion waits", expiring.expiring.Load)
+	if _, err := h.client(t, "idle").CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p := h.known(t, "idle")
+	eventually(t, "the other one sleeps", func() bool { return p.is(asleep) })
+}
+
 // TestLastWrite: after a restart of a host whose ControlPlane is older than its data, the lifetime
 // begins with the last write.
 func TestLastWrite(t *testing.T) {
@@ -114,8 +151,10 @@ func TestLastWrite(t *testing.T) {
 			t.Errorf("it was last used at %s instead of %s", p.lastUsed, want)
 		}
 		deleted := false
-		c.keep(t.Context(), p, func(context.Context, string) error { deleted = true; return nil })
-		if deleted == kept {
+		remove := func(context.Context, *plane) error { deleted = true; return nil }
+		c.running = t.Context()
+		c.keep(p, remove)
+		if c.work.Wait(); deleted == kept {
 			t.Errorf("written %s ago, it is deleted: %t", age, deleted)
 		}
 		o.Status.Phase = phaseAwake // until the host was killed
@@ -124,7 +163,8 @@ func TestLastWrite(t *testing.T) {
 			t.Errorf("one that was awake at the end of the host was last used %s ago", age)
 		}
 		p.state, deleted = waking, false
-		if c.keep(t.Context(), p, func(context.Context, string) error { deleted = true; return nil }); deleted {
+		c.keep(p, remove)
+		if c.work.Wait(); deleted {
 			t.Error("it is deleted while a request waits for its start")
 		}
 	}
