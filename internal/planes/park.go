@@ -177,6 +177,9 @@ func (p *plane) settle(ctx context.Context) (revision string, quiet bool) {
 	}
 	_ = probes.Wait() // they return no errors
 	if behind.Load() {
+		// etcd tells no revision in a stream with a watch that begins after it, as that of an informer that
+		// has just listed (mvcc.watchableStore.progressIfSync): the next check writes again.
+		p.advanced = ""
 		return "", false
 	}
 	after, err := client.current(ctx)
