@@ -35,7 +35,7 @@ commit=$(git rev-parse HEAD) toolchain=$(go env GOVERSION)
 kubernetes=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
 flags="-s -w -buildid= -X kube-hyper-mini.io/kube-hyper-mini/internal/version.release=$version"
 flags="$flags -X k8s.io/component-base/version.gitVersion=$kubernetes -X k8s.io/client-go/pkg/version.gitVersion=$kubernetes"
-(cd packaging/tools && go build -trimpath -ldflags "-s -w -buildid=" -o "$work/cyclonedx-gomod" github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod)
+(cd packaging/tools && go build -o "$work/cyclonedx-gomod" github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod)
 
 # The same files give the same bytes, owned by root, with nothing of this machine in them.
 pack() { # OUT.tar.gz|OUT.zip DIR

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 )
 
 const (
@@ -56,11 +55,9 @@ func LooseModes(dir string) []LooseMode {
 // uses the directory of another user.
 func (d *Dir) TightenModes() []string {
 	var messages []string
-	if info, err := os.Stat(d.path); err == nil && os.Geteuid() == 0 {
-		if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 {
-			messages = append(messages, fmt.Sprintf("root runs the server on %s of user %d, who may not use the files "+
-				"that it makes: give them back with chown -R %[2]d %[1]s, and run it as that user", d.path, stat.Uid))
-		}
+	if uid := otherOwner(d.path); uid != 0 {
+		messages = append(messages, fmt.Sprintf("root runs the server on %s of user %d, who may not use the files that "+
+			"it makes: give them back with chown -R %[2]d %[1]s, and run it as that user", d.path, uid))
 	}
 	for _, loose := range LooseModes(d.path) {
 		err := os.Chmod(loose.Path, loose.Wanted)

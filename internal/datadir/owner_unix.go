@@ -56,3 +56,14 @@ func become(info fs.FileInfo) error {
 	}
 	return errors.Join(syscall.Setgroups(groups), syscall.Setgid(gid), syscall.Setuid(uid))
 }
+
+// otherOwner returns the user who owns the directory if root runs this process; else, and for a
+// directory of root, 0.
+func otherOwner(dir string) uint32 {
+	if info, err := os.Stat(dir); err == nil && os.Geteuid() == 0 {
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+			return stat.Uid
+		}
+	}
+	return 0
+}

@@ -136,9 +136,10 @@ func removeAll(path string, names []string) error {
 			continue
 		}
 		name = filepath.Join(path, filepath.FromSlash(name))
-		err := os.RemoveAll(name)
-		if left, readErr := os.ReadDir(name); readErr != nil || len(left) > 0 {
-			failed = errors.Join(failed, err)
+		if err := os.RemoveAll(name); err != nil {
+			if left, readErr := os.ReadDir(name); readErr != nil || len(left) > 0 {
+				failed = errors.Join(failed, err)
+			}
 		}
 	}
 	if failed != nil {

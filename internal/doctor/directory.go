@@ -120,8 +120,8 @@ func (d *directory) modes(add func(Finding)) error {
 
 // replacing is the remedy for a path with keys that others may have read.
 func (d *directory) replacing(path string) string {
-	name, encryption := strings.TrimSuffix(filepath.Base(path), ".key"), "start the server, then "+program+
-		" encryption rotate"+d.named()
+	name := strings.TrimSuffix(filepath.Base(path), ".key")
+	encryption := "start the server, then " + program + " encryption rotate" + d.named()
 	switch kind, found := rotateKinds[name]; {
 	case found:
 		return program + " certs rotate " + kind + d.named()

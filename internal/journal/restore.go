@@ -174,16 +174,14 @@ func (cfg *RestoreConfig) replay(ctx context.Context, plan *Plan, base Base,
 	}
 	err = plan.read(ctx, base, cfg.Key, visit)
 	outcome := &Outcome{Chain: plan.Chain, Revision: to.last, Time: to.at, Changes: to.changes}
-	refused := cfg.Whole
 	if errors.As(err, &outcome.Broken) {
 		reached := plan.Target.Revision != 0 && outcome.Broken.Last >= plan.Target.Revision
-		err, refused = nil, refused || !plan.Target.newest() && !reached
+		if err = nil; cfg.Whole || !plan.Target.newest() && !reached {
+			err = fmt.Errorf("%w. What is before it can be restored with --revision %d (%s)", outcome.Broken, to.last,
+				to.at.Local().Format(time.DateTime))
+		}
 	} else if err == nil && plan.beyond != nil {
-		outcome.Broken, refused = &BrokenError{Problem: plan.beyond, Last: to.last, Time: to.at}, false
-	}
-	if refused && outcome.Broken != nil {
-		err = fmt.Errorf("%w. What is before it can be restored with --revision %d (%s)", outcome.Broken, to.last,
-			to.at.Local().Format(time.DateTime))
+		outcome.Broken = &BrokenError{Problem: plan.beyond, Last: to.last, Time: to.at}
 	}
 	if err != nil {
 		return outcome, errors.Join(err, to.abandon())

@@ -162,7 +162,7 @@ func (m *Manager) refuse(w http.ResponseWriter, r *http.Request, name string, er
 		} // else clients would try again for long before they show the reason
 		reason := err.Error()
 		if p, missing := m.plane(name); missing == nil && !p.hasSigned(r) && !m.maySee(r, name) {
-			reason = "its administrator can see why" // mayWake could not ask the host
+			reason = "its administrator can see why" // the request waited for a start that another one began
 		}
 		refuse(w, r, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
 			"the control plane "+name+" is not available: "+reason)

@@ -178,19 +178,7 @@ func TestWebhookOfTheHost(t *testing.T) {
 	account := token(t, own)
 	grant(t, own, rbacv1.PolicyRule{Verbs: []string{"update"}, APIGroups: []string{Resource.Group}, Resources: []string{"controlplanes/admin"}},
 		rbacv1.Subject{Kind: "ServiceAccount", Namespace: "default", Name: "default"})
-	all := []string{"*"}
-	_, err := own.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), &admissionv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: "policies"},
-		Webhooks: []admissionv1.ValidatingWebhook{{
-			Name: "policies.example.com", SideEffects: new(admissionv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
-			ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")},
-			Rules: []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{admissionv1.OperationAll},
-				Rule: admissionv1.Rule{APIGroups: all, APIVersions: all, Resources: all}}},
-		}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	addWebhook(t, own, "https://127.0.0.1:1/", admissionv1.OperationAll, admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*"}})
 	eventually(t, "the host calls the webhook", func() bool {
 		_, err := own.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 		return err != nil
@@ -202,6 +190,22 @@ func TestWebhookOfTheHost(t *testing.T) {
 	addMap(t, acme, "one")
 	if event := <-opened.ResultChan(); event.Type != watch.Added {
 		t.Errorf("the watch of an administrator has ended: %v", event)
+	}
+}
+
+// addWebhook has the server ask a webhook about all such requests, for 30 seconds at most.
+func addWebhook(t *testing.T, client kubernetes.Interface, url string, operation admissionv1.OperationType, rule admissionv1.Rule) {
+	t.Helper()
+	_, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), &admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "test"},
+		Webhooks: []admissionv1.ValidatingWebhook{{
+			Name: "test.example.com", SideEffects: new(admissionv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"}, TimeoutSeconds: new(int32(30)),
+			ClientConfig: admissionv1.WebhookClientConfig{URL: &url},
+			Rules:        []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{operation}, Rule: rule}},
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -102,18 +102,8 @@ func TestWebhookThatHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() })
-	_, err = newClient(t, h.config).AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), &admissionv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: "hang"},
-		Webhooks: []admissionv1.ValidatingWebhook{{
-			Name: "hang.example.com", SideEffects: new(admissionv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"}, TimeoutSeconds: new(int32(30)),
-			ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://" + listener.Addr().String())},
-			Rules: []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{admissionv1.Delete},
-				Rule: admissionv1.Rule{APIGroups: []string{Resource.Group}, APIVersions: []string{"*"}, Resources: []string{Resource.Resource}}}},
-		}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	addWebhook(t, newClient(t, h.config), "https://"+listener.Addr().String(), admissionv1.Delete,
+		admissionv1.Rule{APIGroups: []string{Resource.Group}, APIVersions: []string{"*"}, Resources: []string{Resource.Resource}})
 	for _, name := range []string{"a", "b", "c", "d"} {
 		h.create(t, name, map[string]any{"lifetime": "1s"})
 	}

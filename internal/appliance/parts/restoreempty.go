@@ -18,8 +18,9 @@ import (
 
 // RestoreIfEmpty restores the newest state of the configured journal if journal.restoreIfEmpty
 // is set and no server has used the data directory. It refuses that while another server
-// writes the journal, and if it would leave out later changes that could be mended. A destination without a journal
-// leaves the directory empty; one that does not exist is an error: its disk may not be mounted.
+// writes the journal, and if it would leave out later changes that could be mended. A
+// destination without a journal leaves the directory empty; one that does not exist is an error:
+// its disk may not be mounted.
 func RestoreIfEmpty(ctx context.Context, cfg *config.ServerConfiguration, log *slog.Logger) error {
 	if !cfg.Journal.RestoreIfEmpty || cfg.Journal.Destination == "" || len(cfg.Etcd.External.Endpoints) > 0 {
 		return nil
